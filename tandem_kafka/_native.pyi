@@ -187,7 +187,7 @@ class Bell:
     def quiet(self) -> None: ...
 
 class FetchProgress:
-    """See shared/progress.py."""
+    """See state/progress.py."""
 
     high_watermark: int
     last_stable_offset: int
@@ -198,7 +198,7 @@ class FetchProgress:
     def __init__(self, *arguments: object) -> None: ...
 
 class ChunkQueue(Generic[_ChunkT]):
-    """See shared/fetch_buffer.py."""
+    """See state/fetch_buffer.py."""
 
     def __init__(self, make_chunk: Callable[..., _ChunkT]) -> None: ...
     @property

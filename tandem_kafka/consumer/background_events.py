@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.fetch_collector import FetchCollector
 from tandem_kafka.consumer.listener import ListenerCalls, callback_error
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import ApplyAssignment, CallbackCompleted
@@ -30,7 +30,7 @@ class BackgroundEvents:
     """Runs on the application thread, inside poll()."""
 
     def __init__(
-        self, core: Core, commits: Commits, collector: Collector, listener: ListenerCalls
+        self, core: Core, commits: Commits, collector: FetchCollector, listener: ListenerCalls
     ) -> None:
         self._core = core
         self._commits = commits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 from tandem_kafka.consumer.arguments import check_offsets
 from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
@@ -120,7 +120,7 @@ class BlockingMethods(WithCore):
         """Commit offsets and wait; the Java client's name for ``commit()``."""
         self.commit(offsets, timeout_ms)
 
-    @shared
+    @any_thread
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,

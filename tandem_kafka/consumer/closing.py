@@ -23,7 +23,7 @@ from tandem_kafka.events.application import (
 )
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime.callers import run
-from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.state.group import NO_GENERATION
 from tandem_kafka.types import LeaveOperation
 
 log = client_logger(__name__)
@@ -100,7 +100,7 @@ class Closing:
         deadline_ms = self._deadline_ms(timeout_ms)
         try:
             core.closing = True
-            visit = await core.visit(deadline_ms)
+            suspension = await core.suspend_poll(deadline_ms)
         except BaseException:
             # Interrupted before the close began: the next close() must start it.
             core.closing = not first
@@ -109,12 +109,12 @@ class Closing:
             if first and not core.closed:
                 try:
                     with self._collecting():
-                        await self._close(deadline_ms, phases, alone=visit is not None)
+                        await self._close(deadline_ms, phases, alone=suspension is not None)
                 finally:
                     core.closed = True
         finally:
-            if visit is not None:
-                visit.release()
+            if suspension is not None:
+                suspension.release()
 
     async def _close(
         self,

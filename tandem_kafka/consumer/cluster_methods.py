@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_topics
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import (
     IllegalStateError,
@@ -31,7 +31,7 @@ log = client_logger(__name__)
 class ClusterMethods(WithCore):
     """A part of both consumers."""
 
-    @shared
+    @any_thread
     async def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
         """Ask the group to rebalance (KIP-568). The next poll starts to rejoin.
 
@@ -45,7 +45,7 @@ class ClusterMethods(WithCore):
         deadline_ms = self._core.deadline_ms(None)
         self._core.ask_now(EnforceRebalance(deadline_ms=deadline_ms, reason=reason))
 
-    @shared
+    @any_thread
     async def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all topics that this client may see, without internal topics.
 
@@ -60,7 +60,7 @@ class ClusterMethods(WithCore):
         found = await self._core.ask(event, interruptible=True)
         return {name for name, topic in found.topics.items() if not topic.internal}
 
-    @shared
+    @any_thread
     async def cluster(
         self, timeout_ms: float | None = None, topics: Iterable[str] | None = None
     ) -> ClusterSnapshot:
@@ -92,7 +92,7 @@ class ClusterMethods(WithCore):
         # The metadata itself may have no nodes at the moment, after a rebootstrap.
         return dataclasses.replace(metadata.snapshot, nodes=found.nodes, topics=found.topics)
 
-    @shared
+    @any_thread
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
         """Return the id under which brokers receive the metrics of this consumer (KIP-714).
 
@@ -146,7 +146,7 @@ class ClusterMethods(WithCore):
         """Call `known_partitions`, for `tandem_kafka.confluent`."""
         return await known_partitions(self._core, topic, timeout_ms)
 
-    @shared
+    @any_thread
     async def _bootstrap(self, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
         """Wait until the cluster has been reached."""
         await bootstrap(self._core, timeout_ms, refresh=refresh)

@@ -1,9 +1,9 @@
 """Decorators for calls that any caller may make while another one polls.
 
 There are three kinds of methods. `poll()` and iteration are for the *reader*: they hold the lock of
-the core, and a second reader is rejected. *Shared* methods take no lock: they read a value that is
-replaced as a whole, or send an event and wait. *Steering* methods need the open chunks and the
-listener of the reader, which therefore lets them in between two iterations of its loop.
+the core, and a second reader is rejected. Those for `any_thread` take no lock: they read a value
+that is replaced as a whole, or send an event and wait. Those that need the open chunks and the
+listener of the reader suspend its poll (`suspends_poll`), between two iterations of its loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class WithCore:
     _core: Core
 
 
-def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Let any caller use a method or coroutine, even during a poll(), until the consumer is closed.
 
     The method may send events to the network thread and read snapshots. It must not use the state
@@ -50,7 +50,7 @@ def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
     return entered
 
 
-def steering(
+def suspends_poll(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """Let any caller change the subscription; a poll() of another caller is suspended for it."""
@@ -59,8 +59,8 @@ def steering(
     async def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         core = self._core
         core.check_usable()
-        visit = await core.visit(core.deadline_ms(None))
-        if visit is None:
+        suspension = await core.suspend_poll(core.deadline_ms(None))
+        if suspension is None:
             msg = (
                 f"{method.__name__}() timed out waiting for the {core.callers.kind} that is "
                 "polling: its rebalance listener or deserializer did not return within "
@@ -71,7 +71,7 @@ def steering(
             core.check_usable()
             return await method(self, *args, **kwargs)
         finally:
-            visit.release()
+            suspension.release()
 
     guarded(entered)
     return entered

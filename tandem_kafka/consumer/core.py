@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.visits import Visit, Visitor, discard
+from tandem_kafka.consumer.suspension import Suspending, Suspension, discard
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.errors import (
     ConcurrentModificationError,
@@ -92,8 +92,8 @@ class Core:
         self.closed = False
         self._owner = callers.lock()
         #: Callers that change the subscription or close, or wait for the reader to let them in.
-        self._visitors: list[Visitor] = []
-        self._visits = 0
+        self._suspending: list[Suspending] = []
+        self._suspensions = 0
         self._pid = PROCESS.pid
         #: The caller that is inside poll() or iteration, if any.
         self.reader: Hashable | None = None
@@ -193,19 +193,19 @@ class Core:
 
     @_entering
     async def _acquire_contended(self) -> Held:
-        """Wait until visitors have left; raise if another reader is inside."""
+        """Wait until callers that suspend it have left; raise if another reader is inside."""
         while True:
-            visits, visited, outside = self._visits, bool(self._visitors), False
+            suspensions, suspended, outside = self._suspensions, bool(self._suspending), False
             held = self._owner.acquire() or self._owner.take_over(self._inside)
             if not isinstance(held, OtherHolder):
                 return held
             outside = True  # noqa: F841
             if self.closing:
                 self.raise_closed()
-            if not visited and visits == self._visits:  # only a reader can hold it
+            if not suspended and suspensions == self._suspensions:  # only a reader can hold it
                 raise self._concurrent(f"{held.name!r}")
             recheck_ms = self.clock.now_ms() + RECHECK_MS
-            await self.callers.wait(lambda: not self._visitors, recheck_ms)
+            await self.callers.wait(lambda: not self._suspending, recheck_ms)
 
     def check_no_other(self, inside: Inside) -> None:
         """Raise if another thread has a frame on its stack for which `inside` is true.
@@ -227,17 +227,17 @@ class Core:
         )
 
     @_entering
-    async def visit(self, deadline_ms: int) -> Visit | None:
+    async def suspend_poll(self, deadline_ms: int) -> Suspension | None:
         """Enter to change what is read; the reader gives way at its next opportunity.
 
         Returns:
-            The visit to release afterwards, or None if the reader did not give way in time.
+            The suspension to release afterwards, or None if the reader did not give way in time.
         """
         self.check_process()
         self.callers.check()
-        visitor = self.callers.current(), object()
-        self._visitors.append(visitor)
-        self._visits += 1
+        caller = self.callers.current(), object()
+        self._suspending.append(caller)
+        self._suspensions += 1
         held: list[Held] = []
         outside = False
 
@@ -257,20 +257,20 @@ class Core:
                 await self.callers.wait(inside, deadline_ms)
         finally:
             if not held:
-                discard(self._visitors, visitor)
-        return Visit(self._visitors, visitor, held[0], self.callers) if held else None
+                discard(self._suspending, caller)
+        return Suspension(self._suspending, caller, held[0], self.callers) if held else None
 
     @property
-    def visited(self) -> bool:
+    def suspended(self) -> bool:
         """Whether another caller is waiting to enter."""
-        if not self._visitors:
+        if not self._suspending:
             return False
         current = self.callers.current()
-        return any(caller != current for caller, _ in tuple(self._visitors))
+        return any(caller != current for caller, _ in tuple(self._suspending))
 
     @_entering
     async def give_way(self, held: Held) -> None:
-        """Let visitors in, then continue. Only the outermost method of the reader may do this.
+        """Let callers suspend the reader, then continue; for its outermost method only.
 
         If a task is cancelled meanwhile, `held` stays released.
         """
@@ -308,11 +308,11 @@ class Core:
         return self.reader if self._owner.is_nested(self._guarded) else None
 
     def _alone(self) -> bool:
-        before = tuple(self._visitors)  # others may come while the stacks are searched
+        before = tuple(self._suspending)  # others may come while the stacks are searched
         if before and self._owner.nobody_else(self._guarded):
-            for visitor in before:  # an interrupt ended a visit before its release
-                discard(self._visitors, visitor)
-        return not self._visitors
+            for caller in before:  # an interrupt ended a suspension before its release
+                discard(self._suspending, caller)
+        return not self._suspending
 
     def _guarded(self, frame: FrameType) -> bool:
         """Tell whether a stack frame belongs to a method of this consumer."""

@@ -14,7 +14,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import thread_names
 from tandem_kafka.runtime.native import implementation
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.version import __version__
 

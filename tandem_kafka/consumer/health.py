@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.shared.failures import LASTING_MS, FailingRequest
-from tandem_kafka.shared.group import NO_GENERATION
-from tandem_kafka.shared.partition import AssignedPartition, FetchState
-from tandem_kafka.shared.topic_troubles import TopicTrouble
+from tandem_kafka.state.failures import LASTING_MS, FailingRequest
+from tandem_kafka.state.group import NO_GENERATION
+from tandem_kafka.state.partition import AssignedPartition, FetchState
+from tandem_kafka.state.topic_troubles import TopicTrouble
 from tandem_kafka.types import Node, TopicPartition, names_of
 
 #: The network thread sleeps for at most five seconds. After this time without an iteration, it is

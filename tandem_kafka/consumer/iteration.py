@@ -16,8 +16,8 @@ from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition, Changes, Consumed, Position
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.partition import AssignedPartition, Changes, Consumed, Position
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord
 
 
@@ -117,7 +117,7 @@ else:
 _NATIVE_FEED_TYPES: Final = {list} if native is None else {list, native.Records}
 
 
-class Run:
+class IteratedRecords:
     """Records of one partition that iteration returns one by one.
 
     During iteration it is the partition's `consumed`. It creates a `Position` only when one is
@@ -170,7 +170,7 @@ class Iteration:
         self._deserializers = deserializers
         self._note_error = note_error
         #: What has been collected and not returned.
-        self.runs: deque[Run] = deque()
+        self.runs: deque[IteratedRecords] = deque()
 
     def add(self, batch: ConsumerRecords, publication: Publication) -> None:
         """Take over a batch instead of returning it."""
@@ -178,7 +178,7 @@ class Iteration:
             state = self._subscription.assigned.get(tp)
             handed = state.consumed if state is not None else None
             if state is not None and isinstance(handed, Handed) and len(records):
-                run = Run(state, handed, self._feed(records))
+                run = IteratedRecords(state, handed, self._feed(records))
                 state.consumed = run
                 self.runs.append(run)
         # Runs have their own positions. This store moves the partitions that returned no records.
@@ -194,7 +194,7 @@ class Iteration:
             feed = native.Feed(records if type(records) in _NATIVE_FEED_TYPES else list(records))
         return feed
 
-    def ready(self) -> Run | None:
+    def ready(self) -> IteratedRecords | None:
         """Return the run with the next record, or None if there is none."""
         for _ in range(len(self.runs)):
             run = self._first()
@@ -213,19 +213,19 @@ class Iteration:
         while (run := self._first()) is not None:
             self._drop(run)
 
-    def _first(self) -> Run | None:
+    def _first(self) -> IteratedRecords | None:
         """Return the first run. A signal handler may end the iteration between any two calls."""
         try:
             return self.runs[0]
         except IndexError:
             return None
 
-    def _drop(self, run: Run) -> None:
+    def _drop(self, run: IteratedRecords) -> None:
         _end(run)
         with suppress(ValueError):  # a signal handler has done it
             self.runs.remove(run)
 
-    def _valid(self, run: Run) -> bool:
+    def _valid(self, run: IteratedRecords) -> bool:
         """Tell whether no seek, rebalance or poll() has invalidated the run."""
         state, subscription = run.state, self._subscription
         if state.base is not run.base or state.consumed is not run:
@@ -238,7 +238,7 @@ class Iteration:
         return True
 
 
-def _end(run: Run) -> None:
+def _end(run: IteratedRecords) -> None:
     """Drop the remaining records and keep the position."""
     # Invariant: stopped before the position is read, so that no further record is returned.
     run.feed.stop()

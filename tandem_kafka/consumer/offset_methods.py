@@ -13,7 +13,7 @@ from tandem_kafka.consumer.arguments import (
     each_partition,
 )
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -65,7 +65,7 @@ class OffsetMethods(WithCore):
         offset: int = found.offset
         return offset
 
-    @shared
+    @any_thread
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue at the first available offset.
 
@@ -79,7 +79,7 @@ class OffsetMethods(WithCore):
         """
         self._positions.reset(each_partition(partitions), _EARLIEST)
 
-    @shared
+    @any_thread
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue at the end: the high watermark, or the last stable offset if read_committed.
 
@@ -93,7 +93,7 @@ class OffsetMethods(WithCore):
         """
         self._positions.reset(each_partition(partitions), _LATEST)
 
-    @shared
+    @any_thread
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -109,7 +109,7 @@ class OffsetMethods(WithCore):
         """
         return await _edges(self._positions, partitions, _EARLIEST, timeout_ms)
 
-    @shared
+    @any_thread
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -128,7 +128,7 @@ class OffsetMethods(WithCore):
         """
         return await _edges(self._positions, partitions, _LATEST, timeout_ms)
 
-    @shared
+    @any_thread
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -151,7 +151,7 @@ class OffsetMethods(WithCore):
             return dict.fromkeys(chosen)
         return await self._positions.look_up(chosen, timeout_ms)
 
-    @shared
+    @any_thread
     async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
@@ -179,7 +179,7 @@ class OffsetMethods(WithCore):
         chosen = None if offsets is None else check_offsets(offsets)
         await self._commits.commit_sync(chosen, timeout_ms)
 
-    @shared
+    @any_thread
     async def _commit_existing(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.records import TakenRecords, rewind
-from tandem_kafka.shared.fetch_buffer import FetchedChunk
-from tandem_kafka.shared.partition import Position
+from tandem_kafka.state.fetch_buffer import CompletedFetch
+from tandem_kafka.state.partition import Position
 from tandem_kafka.types import ConsumerRecord
 
 
@@ -65,7 +65,7 @@ class OpenedChunk:
 
     __slots__ = ("_start", "chunk", "reader", "reading", "released", "taken")
 
-    def __init__(self, chunk: FetchedChunk) -> None:
+    def __init__(self, chunk: CompletedFetch) -> None:
         self.chunk = chunk
         self.reader = chunk.reader
         self.taken: list[TakenRecords] = []

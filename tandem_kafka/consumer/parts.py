@@ -11,11 +11,11 @@ from tandem_kafka.config import Config
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.closing import ConsumerClosing, Hook
 from tandem_kafka.consumer.cluster_methods import bootstrap
-from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.diagnosis import remember, warn_of_namesake
+from tandem_kafka.consumer.fetch_collector import FetchCollector
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.network_thread_options import for_network_thread
@@ -157,7 +157,7 @@ class ConsumerParts(Parts):
         self.listener = ListenerCalls(core)
         self.commits = Commits(core, interceptors)
         self.positions = Positions(core)
-        self.collector = Collector(
+        self.collector = FetchCollector(
             engine.subscription,
             engine.buffer,
             self.deserializers,

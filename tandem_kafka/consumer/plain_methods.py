@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
-from tandem_kafka.consumer.concurrent_calls import shared
+from tandem_kafka.consumer.concurrent_calls import any_thread
 from tandem_kafka.consumer.inquiries import Inquiries
 from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.consumer.positions import Positions
@@ -42,7 +42,7 @@ class PlainMethods(Inquiries):
         self._core.check_readable()
         return set(self._core.engine.subscription.assigned)
 
-    @shared
+    @any_thread
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue a partition at an offset.
 
@@ -59,7 +59,7 @@ class PlainMethods(Inquiries):
         target = check_offset(offset)
         self._positions.seek(partition, target)
 
-    @shared
+    @any_thread
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of these partitions until ``resume()``.
 
@@ -74,7 +74,7 @@ class PlainMethods(Inquiries):
         """
         self._positions.pause(each_partition(partitions))
 
-    @shared
+    @any_thread
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again.
 
@@ -86,7 +86,7 @@ class PlainMethods(Inquiries):
         """
         self._positions.resume(each_partition(partitions))
 
-    @shared
+    @any_thread
     def _pause_for_workers(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Pause or resume partitions for workers, apart from the application's own pauses."""
         change = self._positions.pause if paused else self._positions.resume
@@ -116,7 +116,7 @@ class PlainMethods(Inquiries):
         self._core.check_readable()
         return {state.tp for state in self._core.engine.subscription.on_hold() if state.paused}
 
-    @shared
+    @any_thread
     def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
         """Stop fetching a partition at an offset, to read a range of offsets.
 
@@ -145,7 +145,7 @@ class PlainMethods(Inquiries):
         state = self._core.engine.subscription.get(check_partition(partition))
         return state.high_watermark if state.high_watermark >= 0 else None
 
-    @shared
+    @any_thread
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return the difference between the end of a partition and its position (KIP-695).
 

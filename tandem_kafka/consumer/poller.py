@@ -8,9 +8,9 @@ from types import CodeType, FrameType
 from typing import Any, Final, TypeVar
 
 from tandem_kafka.consumer.background_events import BackgroundEvents
-from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.fetch_collector import FetchCollector
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import IllegalStateError, KafkaError, WakeupError
@@ -112,7 +112,7 @@ class Polling:
         core = self._core
         # Invariant: a nested poll(), of a listener for example, does not give way: its caller holds
         # the lock twice.
-        if core.visited and not nested:
+        if core.suspended and not nested:
             await core.give_way(held)
         core.raise_if_woken()
         await self._process_events()
@@ -156,7 +156,7 @@ class Poller(Polling):
         self,
         core: Core,
         commits: Commits,
-        collector: Collector,
+        collector: FetchCollector,
         background: BackgroundEvents,
         reporters: Reporters,
     ) -> None:
@@ -262,11 +262,11 @@ class Poller(Polling):
             return
         if partitions := self._collector.to_drop():
             await self._drop(partitions)
-        # What is left is for the next look: an outer poll() lets the visitor in, or another thread
+        # What is left is for the next look: an outer poll() is suspended, or another thread
         # runs callbacks, and may be interrupted.
         # Invariant: a nested poll() leaves it to the outer one, which may be interrupted before it
         # has reported that the listener's call is complete.
-        if not (nested or core.visited or self._commits.waiting):
+        if not (nested or core.suspended or self._commits.waiting):
             self._answered = attention
 
     async def _process_events(self) -> None:

@@ -8,12 +8,13 @@ of them with a single store directly before it returns.
 An interrupt can also lose the result of a call before it is stored. A call that moves a cursor
 therefore has one of three forms. C code stores its result (`OpenedChunk.read`). Or the item is
 looked at first and removed later (`FetchBuffer.first`). Or the action is noted first, and can be
-repeated (`Collector._counting`). tests/unit/consumer/test_interrupts.py interrupts every bytecode.
+repeated (`FetchCollector._counting`). tests/unit/consumer/test_interrupts.py interrupts every
+bytecode.
 """
 
 from __future__ import annotations
 
-from tandem_kafka.shared.partition import Position
+from tandem_kafka.state.partition import Position
 
 
 class Publication:

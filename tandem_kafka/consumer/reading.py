@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
 from tandem_kafka.consumer.arrow_form import ArrowForm
-from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.concurrent_calls import WithCore
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.fetch_collector import FetchCollector
 from tandem_kafka.consumer.interceptors import Interceptors
-from tandem_kafka.consumer.iteration import Feed, Iteration, Run
+from tandem_kafka.consumer.iteration import Feed, IteratedRecords, Iteration
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
@@ -23,8 +23,8 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.records import Undecodable
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import Changes
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.state.partition import Changes
+from tandem_kafka.state.subscription import SubscriptionKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ class Reading(WithCore):
         self,
         core: Core,
         poller: Poller,
-        collector: Collector,
+        collector: FetchCollector,
         deserializers: Deserializers,
         interceptors: Interceptors,
     ) -> None:
@@ -146,7 +146,7 @@ class Reading(WithCore):
         pause_ms = 0  # longer after each count: a backlog fills the batch at once
 
         def called() -> bool:
-            return core.visited or core.closing
+            return core.suspended or core.closing
 
         def news() -> bool:
             return called() or buffer.added != seen
@@ -284,7 +284,7 @@ class Reading(WithCore):
         follow(run.feed, changes, seen)
         return True
 
-    async def _await_run(self, held: Held) -> tuple[int, Run | None]:
+    async def _await_run(self, held: Held) -> tuple[int, IteratedRecords | None]:
         core = self._core
         if self._endless and core.engine.subscription.kind is SubscriptionKind.NONE:
             log.warning(

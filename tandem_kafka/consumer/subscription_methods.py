@@ -12,11 +12,11 @@ from tandem_kafka.consumer.arguments import (
     check_subscription,
     compile_pattern,
 )
-from tandem_kafka.consumer.concurrent_calls import WithCore, steering
+from tandem_kafka.consumer.concurrent_calls import WithCore, suspends_poll
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
 
 
@@ -29,7 +29,7 @@ class SubscriptionMethods(WithCore):
 
     _parts: ConsumerParts
 
-    @steering
+    @suspends_poll
     async def subscribe(
         self,
         topics: Iterable[str] = (),
@@ -79,7 +79,7 @@ class SubscriptionMethods(WithCore):
             self._core.ask_now(Subscribe(deadline_ms=deadline_ms, topics=names))
         self._parts.listener.listener = listener
 
-    @steering
+    @suspends_poll
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions manually, without group management.
 
@@ -105,7 +105,7 @@ class SubscriptionMethods(WithCore):
         self._core.ask_now(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
         self._parts.collector.purge()
 
-    @steering
+    @suspends_poll
     async def unsubscribe(self) -> None:
         """Release all partitions, leave the group and end the subscription or assignment.
 

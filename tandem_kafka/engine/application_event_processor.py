@@ -8,8 +8,8 @@ from tandem_kafka.engine.event_processor import EventProcessor
 from tandem_kafka.errors import IllegalStateError, NoGroupError, UnsupportedVersionError
 from tandem_kafka.events import application as events
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
+from tandem_kafka.request_managers.offsets_request_manager import LATEST
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
 
 

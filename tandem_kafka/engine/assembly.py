@@ -10,7 +10,7 @@ from tandem_kafka.engine.event_processor import EventProcessor
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.engine.loop import Managers, NetworkLoop
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.events.queues import ApplicationEventQueue, BackgroundEventQueue
 from tandem_kafka.logs import LinesOf
 from tandem_kafka.metrics import CONSUMER, COORDINATOR, ConsumerMetrics
 from tandem_kafka.network.client import NetworkClient
@@ -21,11 +21,11 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import RequestManagers
 from tandem_kafka.request_managers.user_code import UserCodeRunner
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.shared.fetch_buffer import FetchBuffer
-from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.metadata import ClusterMetadata
-from tandem_kafka.shared.polls import Polls
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.fetch_buffer import FetchBuffer
+from tandem_kafka.state.group import GroupIdentity
+from tandem_kafka.state.metadata import ClusterMetadata
+from tandem_kafka.state.polls import Polls
+from tandem_kafka.state.subscription import SubscriptionState
 
 #: Makes the request managers, and what processes the events of the application.
 Build = Callable[[ManagerContext, NetworkClient], tuple[Managers, EventProcessor]]
@@ -65,9 +65,9 @@ def _assemble(
     if transport is None:
         transport = open_transport(config, runtime.clock, ReaderOptions.of(config))
     metadata = ClusterMetadata(config.bootstrap_servers)
-    queue = ApplicationQueue(transport.wakeup)
+    queue = ApplicationEventQueue(transport.wakeup)
     polls = Polls()
-    background = BackgroundQueue(polls)
+    background = BackgroundEventQueue(polls)
     user_code = UserCodeRunner(
         runtime.driver.offload,
         transport.wakeup,
@@ -111,7 +111,7 @@ def _assemble(
 
 
 def _register_gauges(
-    context: ManagerContext, client: NetworkClient, queue: ApplicationQueue
+    context: ManagerContext, client: NetworkClient, queue: ApplicationEventQueue
 ) -> None:
     metrics, counters, buffer = context.metrics, client.counters, context.buffer
     polls, clock = context.polls, context.clock

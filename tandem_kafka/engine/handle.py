@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tandem_kafka.engine.loop import NetworkLoop
-from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.events.queues import ApplicationEventQueue, BackgroundEventQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.transport import Transport
-from tandem_kafka.shared.failures import Failures
-from tandem_kafka.shared.fetch_buffer import FetchBuffer
-from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.metadata import ClusterMetadata
-from tandem_kafka.shared.polls import Polls
-from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.shared.topic_troubles import TopicTroubles
+from tandem_kafka.state.failures import Failures
+from tandem_kafka.state.fetch_buffer import FetchBuffer
+from tandem_kafka.state.group import GroupIdentity
+from tandem_kafka.state.metadata import ClusterMetadata
+from tandem_kafka.state.polls import Polls
+from tandem_kafka.state.subscription import SubscriptionState
+from tandem_kafka.state.topic_troubles import TopicTroubles
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class EngineHandle:
     """The queues, the shared state and the loop, as the application thread uses them."""
 
     loop: NetworkLoop
-    queue: ApplicationQueue
-    background: BackgroundQueue
+    queue: ApplicationEventQueue
+    background: BackgroundEventQueue
     buffer: FetchBuffer
     subscription: SubscriptionState
     metadata: ClusterMetadata

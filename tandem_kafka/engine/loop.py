@@ -17,8 +17,8 @@ from tandem_kafka.engine.event_processor import EventProcessor
 from tandem_kafka.errors import ConsumerClosedError, KafkaError, NetworkThreadError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.completable import Completion, Reaper
-from tandem_kafka.events.queues import ApplicationQueue
+from tandem_kafka.events.completable import CompletableEventReaper, Completion
+from tandem_kafka.events.queues import ApplicationEventQueue
 from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.request import ClientResponse
@@ -80,7 +80,7 @@ class NetworkLoop:
         processor: EventProcessor,
         client: NetworkClient,
         transport: Transport,
-        queue: ApplicationQueue,
+        queue: ApplicationEventQueue,
         driver: Driver,
     ) -> None:
         self._context = context
@@ -92,7 +92,7 @@ class NetworkLoop:
         self._transport = transport
         self._queue = queue
         self._driver = driver
-        self._reaper = Reaper()
+        self._reaper = CompletableEventReaper()
         self._close_deadline_ms: int | None = None
         self._final_requests: list[Completion[ClientResponse]] = []
         self._stopped = False

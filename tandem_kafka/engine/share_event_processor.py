@@ -10,7 +10,7 @@ from tandem_kafka.events import application as events
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.share.managers import ShareManagers
-from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.state.locked_records import LockedRecords
 
 
 class ShareEventProcessor(EventProcessor):

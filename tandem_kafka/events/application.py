@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
-from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.state.partition import AssignedPartition
 from tandem_kafka.types import (
     NO_TOPIC_ID,
     ClusterSnapshot,

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from tandem_kafka.shared.partition import AssignedPartition, Position
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.partition import AssignedPartition, Position
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import TopicPartition
 
 #: Maximum number of errors that wait and differ only in their texts.

@@ -101,7 +101,7 @@ class Completable(Protocol):
         ...
 
 
-class Reaper:
+class CompletableEventReaper:
     """Fails overdue events, so that no caller waits forever for a lost response."""
 
     def __init__(self) -> None:

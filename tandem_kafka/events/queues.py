@@ -9,10 +9,10 @@ from typing import Any, cast
 from tandem_kafka.events.application import ApplicationEvent, Event
 from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
 from tandem_kafka.logs import clean_error
-from tandem_kafka.shared.polls import Polls
+from tandem_kafka.state.polls import Polls
 
 
-class ApplicationQueue:
+class ApplicationEventQueue:
     """From the application thread to the network thread."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class ApplicationQueue:
         return self._events.popleft() if self._events else None
 
 
-class BackgroundQueue:
+class BackgroundEventQueue:
     """From the network thread to the application thread."""
 
     def __init__(self, polls: Polls | None = None) -> None:

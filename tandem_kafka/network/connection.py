@@ -39,7 +39,7 @@ from tandem_kafka.network.failures import as_connection_error
 from tandem_kafka.network.request import ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
 from tandem_kafka.secret import Secret
-from tandem_kafka.shared.state_machine import StateMachine
+from tandem_kafka.state.state_machine import StateMachine
 from tandem_kafka.types import Node
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.framing import decode_message, encode_nullable, frame_request, response_class

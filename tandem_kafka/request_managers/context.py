@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tandem_kafka.config import Config
 from tandem_kafka.errors import TopicsDeniedError
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.events.queues import BackgroundEventQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import (
@@ -23,14 +23,14 @@ from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.exchange import Exchange, OutcomeHandler
 from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Clock, Random
-from tandem_kafka.shared.failures import Failures
-from tandem_kafka.shared.fetch_buffer import FetchBuffer
-from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.metadata import ClusterMetadata
-from tandem_kafka.shared.partition import AssignedPartition, Position
-from tandem_kafka.shared.polls import Polls
-from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.shared.topic_troubles import TopicTroubles
+from tandem_kafka.state.failures import Failures
+from tandem_kafka.state.fetch_buffer import FetchBuffer
+from tandem_kafka.state.group import GroupIdentity
+from tandem_kafka.state.metadata import ClusterMetadata
+from tandem_kafka.state.partition import AssignedPartition, Position
+from tandem_kafka.state.polls import Polls
+from tandem_kafka.state.subscription import SubscriptionState
+from tandem_kafka.state.topic_troubles import TopicTroubles
 
 if TYPE_CHECKING:
     from tandem_kafka._native import Bell
@@ -59,7 +59,7 @@ class ManagerContext:
     subscription: SubscriptionState
     buffer: FetchBuffer
     group: GroupIdentity
-    background: BackgroundQueue
+    background: BackgroundEventQueue
     metrics: ConsumerMetrics
     polls: Polls = field(default_factory=Polls)
     topic_troubles: TopicTroubles = field(default_factory=TopicTroubles)

@@ -8,29 +8,34 @@ from typing import TYPE_CHECKING
 
 from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.fetching.fetch_manager import FetchManager
-from tandem_kafka.request_managers.list_offsets import ListOffsetsManager
+from tandem_kafka.request_managers.fetching.fetch_request_manager import FetchRequestManager
 from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.membership.ungrouped import UngroupedMembership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.position_manager import PositionsManager
-from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers, TelemetryManager
-from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
-from tandem_kafka.request_managers.validation import ValidationManager
+from tandem_kafka.request_managers.offsets_request_manager import OffsetsRequestManager
+from tandem_kafka.request_managers.positions_request_manager import PositionsRequestManager
+from tandem_kafka.request_managers.telemetry.telemetry_request_manager import (
+    Offers,
+    TelemetryRequestManager,
+)
+from tandem_kafka.request_managers.topic_metadata_request_manager import TopicMetadataRequestManager
+from tandem_kafka.request_managers.validation_request_manager import ValidationRequestManager
 
 if TYPE_CHECKING:
-    from tandem_kafka.request_managers.commit_manager import CommitManager
-    from tandem_kafka.request_managers.committed_offsets import CommittedOffsetsManager
-    from tandem_kafka.request_managers.coordinator import CoordinatorManager
+    from tandem_kafka.request_managers.commit_request_manager import CommitRequestManager
+    from tandem_kafka.request_managers.committed_offsets_request_manager import (
+        CommittedOffsetsRequestManager,
+    )
+    from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 
 
 @dataclass(frozen=True, slots=True)
 class GroupManagers:
     """The managers of a consumer with a `group_id`."""
 
-    coordinator: CoordinatorManager
-    commit: CommitManager
-    committed: CommittedOffsetsManager
+    coordinator: CoordinatorRequestManager
+    commit: CommitRequestManager
+    committed: CommittedOffsetsRequestManager
     membership: Membership
 
 
@@ -40,13 +45,13 @@ class RequestManagers:
 
     membership: Membership
     group: GroupManagers | None
-    list_offsets: ListOffsetsManager
-    positions: PositionsManager
-    validation: ValidationManager
-    fetch: FetchManager
-    topic_metadata: TopicMetadataManager
+    list_offsets: OffsetsRequestManager
+    positions: PositionsRequestManager
+    validation: ValidationRequestManager
+    fetch: FetchRequestManager
+    topic_metadata: TopicMetadataRequestManager
     metadata: MetadataRefresher
-    telemetry: TelemetryManager
+    telemetry: TelemetryRequestManager
 
     @classmethod
     def build(cls, context: ManagerContext, offers: Offers) -> RequestManagers:
@@ -58,19 +63,19 @@ class RequestManagers:
         """
         metadata = MetadataRefresher(context)
         group = _build_group(context, metadata) if context.config.group_id is not None else None
-        list_offsets = ListOffsetsManager(context, metadata)
+        list_offsets = OffsetsRequestManager(context, metadata)
         committed = group.committed if group is not None else None
-        positions = PositionsManager(context, list_offsets, committed)
+        positions = PositionsRequestManager(context, list_offsets, committed)
         return cls(
             membership=UngroupedMembership(context) if group is None else group.membership,
             group=group,
             list_offsets=list_offsets,
             positions=positions,
-            validation=ValidationManager(context, metadata, positions),
-            fetch=FetchManager(context, metadata, positions),
-            topic_metadata=TopicMetadataManager(context),
+            validation=ValidationRequestManager(context, metadata, positions),
+            fetch=FetchRequestManager(context, metadata, positions),
+            topic_metadata=TopicMetadataRequestManager(context),
             metadata=metadata,
-            telemetry=TelemetryManager(context, offers),
+            telemetry=TelemetryRequestManager(context, offers),
         )
 
     @property
@@ -100,22 +105,22 @@ class RequestManagers:
 
 def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupManagers:
     # Not every consumer has a group.
-    from tandem_kafka.request_managers.commit_manager import CommitManager  # noqa: PLC0415
-    from tandem_kafka.request_managers.committed_offsets import (  # noqa: PLC0415
-        CommittedOffsetsManager,
+    from tandem_kafka.request_managers.commit_request_manager import CommitRequestManager  # noqa: PLC0415
+    from tandem_kafka.request_managers.committed_offsets_request_manager import (  # noqa: PLC0415
+        CommittedOffsetsRequestManager,
     )
-    from tandem_kafka.request_managers.coordinator import CoordinatorManager  # noqa: PLC0415
+    from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager  # noqa: PLC0415
     from tandem_kafka.request_managers.membership.choice import choose_membership  # noqa: PLC0415
 
     group_id = context.config.group_id or ""
-    coordinator = CoordinatorManager(context, group_id)
+    coordinator = CoordinatorRequestManager(context, group_id)
     refresh = metadata.refresh
-    commit = CommitManager(context, coordinator, refresh)
+    commit = CommitRequestManager(context, coordinator, refresh)
     membership = choose_membership(context, coordinator, metadata)
     commit.on_rejected(membership.commit_rejected)
     return GroupManagers(
         coordinator=coordinator,
         commit=commit,
-        committed=CommittedOffsetsManager(context, coordinator, refresh),
+        committed=CommittedOffsetsRequestManager(context, coordinator, refresh),
         membership=membership,
     )

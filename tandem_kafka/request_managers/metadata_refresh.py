@@ -29,7 +29,7 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.runtime.native import implementation
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.hosts import advertised

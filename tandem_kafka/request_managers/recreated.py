@@ -17,9 +17,9 @@ from tandem_kafka.errors import OffsetOutOfRangeError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.position_manager import PositionsManager
-from tandem_kafka.shared.fetch_buffer import FetchedChunk
-from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
+from tandem_kafka.request_managers.positions_request_manager import PositionsRequestManager
+from tandem_kafka.state.fetch_buffer import CompletedFetch
+from tandem_kafka.state.partition import AssignedPartition, FetchState, Position
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH
 
 log = client_logger(__name__)
@@ -49,7 +49,10 @@ class RecreatedTopics:
     """Compares the topic ids of positions with the metadata."""
 
     def __init__(
-        self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
+        self,
+        context: ManagerContext,
+        metadata: MetadataRefresher,
+        positions: PositionsRequestManager,
     ) -> None:
         self._context = context
         self._metadata = metadata
@@ -142,7 +145,9 @@ class RecreatedTopics:
             if self._positions.apply_reset_policy([state]) and position is not None:
                 self._doubts[state] = replace(doubt, reported=True)
                 error = OffsetOutOfRangeError({tp: position.offset})
-                self._context.buffer.add(FetchedChunk(state, doubt.base, error=error, sticky=True))
+                self._context.buffer.add(
+                    CompletedFetch(state, doubt.base, error=error, sticky=True)
+                )
                 state.validated()  # the buffered error prevents fetches until a seek
         for state in states:
             if state.base is None:

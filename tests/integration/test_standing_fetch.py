@@ -17,7 +17,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaProtocolError, WakeupError
 from tandem_kafka.runtime import Random
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.shared.fetch_buffer import FetchBuffer
+from tandem_kafka.state.fetch_buffer import FetchBuffer
 from tandem_kafka_testing.cluster import SimCluster
 from tandem_kafka_testing.served import ServedKafka
 from tests.integration.polling import ENDLESS_MS

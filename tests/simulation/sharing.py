@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka import ShareConsumer, TopicPartition
-from tandem_kafka.request_managers.share.lock_manager import LockManager
+from tandem_kafka.request_managers.share.consume_request_manager import ShareConsumeRequestManager
 from tandem_kafka.request_managers.share.session import ShareSession
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
 from tandem_kafka_testing import Simulation
@@ -94,7 +94,7 @@ def delete_group(simulation: Simulation) -> None:
 def session_of(consumer: ShareConsumer[Any, Any]) -> ShareSession:
     """Return the session with the first broker."""
     managers = consumer._core.engine.loop._managers
-    manager = next(each for each in managers if isinstance(each, LockManager))
+    manager = next(each for each in managers if isinstance(each, ShareConsumeRequestManager))
     return manager._sessions[1]
 
 

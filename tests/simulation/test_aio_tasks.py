@@ -62,7 +62,7 @@ def test_a_cancelled_subscribe_keeps_topics_and_listener_together(mode: str) -> 
 
 @pytest.mark.parametrize("call", ["subscribe", "assign"])
 def test_a_task_that_polls_does_not_wait_for_a_cancelled_call(call: str) -> None:
-    """A call that was cancelled while it waited for the reader is no visitor any more."""
+    """A call that was cancelled while it waited for the reader suspends it no more."""
 
     async def run(simulation: Simulation) -> None:
         (tp,) = topic(simulation, "orders", 1)
@@ -86,7 +86,7 @@ def test_a_task_that_polls_does_not_wait_for_a_cancelled_call(call: str) -> None
             polling.cancel()
             assert await cancelled(polling)
 
-    with Simulation("cancelled visitor") as simulation:
+    with Simulation("cancelled suspension") as simulation:
         simulation.run(run(simulation))
 
 

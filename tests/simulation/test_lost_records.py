@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import LogTruncationError, OffsetOutOfRangeError
-from tandem_kafka.shared.partition import FetchState
+from tandem_kafka.state.partition import FetchState
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 

@@ -11,7 +11,7 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.metrics import registry
-from tandem_kafka.shared import metadata
+from tandem_kafka.state import metadata
 from tandem_kafka_testing import Simulation
 from tests import tier
 from tests.scenarios.numbered_records import create_topic, produce

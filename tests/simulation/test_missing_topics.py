@@ -13,7 +13,7 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 
-LOGGER = "tandem_kafka.shared.topic_troubles"
+LOGGER = "tandem_kafka.state.topic_troubles"
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

@@ -14,18 +14,18 @@ from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.events.background import PartitionsAssigned
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
-from tandem_kafka.request_managers.list_offsets import LATEST
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.kip848.heartbeat import HeartbeatFields
 from tandem_kafka.request_managers.membership.kip848.local_assignment import LocalAssignment
 from tandem_kafka.request_managers.membership.kip848.membership import Kip848Membership
 from tandem_kafka.request_managers.membership.kip848.reconciliation import Reconciliation
-from tandem_kafka.request_managers.position_manager import PositionsManager
+from tandem_kafka.request_managers.offsets_request_manager import LATEST
+from tandem_kafka.request_managers.positions_request_manager import PositionsRequestManager
 from tandem_kafka.request_managers.recreated import RecreatedTopics
 from tandem_kafka.runtime.callers import run
-from tandem_kafka.shared.partition import AssignedPartition, Position
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.partition import AssignedPartition, Position
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka_testing.coordinator.computation import Computations
 from tandem_kafka_testing.coordinator.requests import InstallAssignment
 from tests.scenarios import run_seed
@@ -79,13 +79,13 @@ def does_not_repeat_lost_heartbeats(patch: Patch) -> None:
 
 
 def spins_while_there_is_no_coordinator(patch: Patch) -> None:
-    failed = CoordinatorManager._handle_error
+    failed = CoordinatorRequestManager._handle_error
 
     def at_once(self: Any, error: Exception) -> None:
         failed(self, error)
         self._state.reset()
 
-    patch.setattr(CoordinatorManager, "_handle_error", at_once)
+    patch.setattr(CoordinatorRequestManager, "_handle_error", at_once)
 
 
 def installs_its_first_assignment_again(patch: Patch) -> None:
@@ -123,7 +123,7 @@ def accepts_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
 
 def starts_behind_records_of_the_previous_owner(patch: Patch) -> None:
     """Uncommitted records of the previous owner are not read again."""
-    set_position, create = PositionsManager._set_position, Invariants.__init__
+    set_position, create = PositionsRequestManager._set_position, Invariants.__init__
     read_to: dict[Any, dict[TopicPartition, int]] = {}
 
     def create_and_share(self: Any, members: Any) -> None:
@@ -135,7 +135,7 @@ def starts_behind_records_of_the_previous_owner(patch: Patch) -> None:
         set_position(self, state, Position(furthest, position.leader_epoch))
 
     patch.setattr(Invariants, "__init__", create_and_share)
-    patch.setattr(PositionsManager, "_set_position", start_there)
+    patch.setattr(PositionsRequestManager, "_set_position", start_there)
 
 
 def calls_listeners_on_the_network_thread(patch: Patch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kafka import errors
 
 from packages.testing.tests.driven import Driven, assignment_of
-from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 
 SESSION_MS = 10_000
 
@@ -27,7 +27,7 @@ class Pair:
         self.follower = str(self.driven.results[new_member].member_id)
         self.driven.sync(self.follower, self.group.generation)
         self.sync_leader()
-        assert (self.group.state, self.group.generation) == (GroupState.STABLE, 2)
+        assert (self.group.state, self.group.generation) == (ClassicGroupState.STABLE, 2)
 
     def sync_leader(self) -> None:
         assigned = {self.leader: assignment_of(0, 1), self.follower: assignment_of(2, 3)}
@@ -125,7 +125,7 @@ def synchronizing() -> Pair:
     pair = Pair()
     pair.driven.join(pair.leader)
     pair.driven.join(pair.follower)
-    assert (pair.group.state, pair.group.generation) == (GroupState.SYNCING, 3)
+    assert (pair.group.state, pair.group.generation) == (ClassicGroupState.SYNCING, 3)
     return pair
 
 

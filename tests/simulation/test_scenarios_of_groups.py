@@ -19,7 +19,7 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka_testing import Call, Simulation
 from tandem_kafka_testing.coordinator.classic import ClassicGroup
-from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka_testing.coordinator.members import MemberState
 from tests.simulation.ledger import produce
@@ -57,9 +57,9 @@ def rebalance_until(
 ) -> None:
     """Poll, the newest member first and the leader last, until the rebalance is in a phase."""
     for turn in range(20_000):
-        if group.state is not GroupState.STABLE and phase(group):
+        if group.state is not ClassicGroupState.STABLE and phase(group):
             return
-        if group.state is GroupState.SYNCING:
+        if group.state is ClassicGroupState.SYNCING:
             for member in readers.members:
                 if member.group_metadata().member_id == group.leader:
                     stop(member, readers.simulation.clock.now_ms() + 100)
@@ -183,12 +183,12 @@ def joined_by_some(group: ClassicGroup) -> bool:
 
 
 def generation_written(group: ClassicGroup) -> bool:
-    return group.state is GroupState.SYNCING
+    return group.state is ClassicGroupState.SYNCING
 
 
 def answered_in_part(group: ClassicGroup) -> bool:
     waiting = [member for member in group.members.values() if member.syncing is not None]
-    return group.state is GroupState.SYNCING and bool(waiting)
+    return group.state is ClassicGroupState.SYNCING and bool(waiting)
 
 
 @pytest.mark.design("000", "Co-ordinator failure during rebalance 1-5")

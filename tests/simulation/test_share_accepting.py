@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem_kafka.shared.locked_records import GATHERED_MS
+from tandem_kafka.state.locked_records import GATHERED_MS
 from tandem_kafka.wire.messages import ShareAcknowledgeRequest
 from tests.scenarios.numbered_records import produce
 from tests.simulation.sharing import (

@@ -15,7 +15,7 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     RecordLockLostError,
 )
-from tandem_kafka.shared.locks import AcknowledgeType, LockedPartition
+from tandem_kafka.state.locks import AcknowledgeType, LockedPartition
 from tandem_kafka.types import ARROW_COLUMNS, DecodeErrors
 from tests.simulation.sharing import LOCK_MS, TP, metric, places, sharing, take
 from tests.unit.consumer.share.test_handing import DATA, World

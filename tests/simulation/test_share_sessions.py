@@ -13,9 +13,9 @@ from kafka import errors
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import CorruptRecordError, RecordLockLostError, TopicsDeniedError
+from tandem_kafka.request_managers.share.consume_request_manager import ShareConsumeRequestManager
 from tandem_kafka.request_managers.share.fetch_limits import MOST_RECORDS
-from tandem_kafka.request_managers.share.lock_manager import LockManager
-from tandem_kafka.shared.locks import Place
+from tandem_kafka.state.locks import Place
 from tandem_kafka.wire.messages import (
     MetadataRequest,
     ShareAcknowledgeRequest,
@@ -50,7 +50,7 @@ def book_of(simulation: Simulation) -> set[int]:
 def books_of(consumer: ShareConsumer[Any, Any]) -> dict[int, frozenset[Place]]:
     """Return the partitions that the consumer takes for those of its open sessions."""
     managers = consumer._core.engine.loop._managers
-    [locks] = (each for each in managers if isinstance(each, LockManager))
+    [locks] = (each for each in managers if isinstance(each, ShareConsumeRequestManager))
     return {
         node_id: session.partitions
         for node_id, session in locks._sessions.items()

@@ -16,7 +16,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.state.partition import AssignedPartition
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.transactions import Transaction
 from tests.scenarios import run_seed

@@ -13,8 +13,8 @@ from kafka import errors
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError, KafkaTimeoutError
 from tandem_kafka.network import connection
-from tandem_kafka.request_managers.telemetry import telemetry_manager
-from tandem_kafka.request_managers.telemetry.telemetry_manager import MOST_BYTES
+from tandem_kafka.request_managers.telemetry import telemetry_request_manager
+from tandem_kafka.request_managers.telemetry.telemetry_request_manager import MOST_BYTES
 from tandem_kafka.wire.framing import decode_message
 from tandem_kafka.wire.messages import (
     GetTelemetrySubscriptionsRequest,
@@ -178,7 +178,7 @@ def test_a_subscription_that_is_too_large_is_not_decoded(monkeypatch: pytest.Mon
             decoded.append(len(body))
         return decode_message(kind, version, body)
 
-    for module in (connection, telemetry_manager):
+    for module in (connection, telemetry_request_manager):
         monkeypatch.setattr(module, "decode_message", decode)
     receiver = TelemetryReceiver(prefixes=("x" * 9,) * 100_000)
     with subscribed("flood", receiver) as (simulation, consumer):

@@ -27,9 +27,9 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         f"tandem_kafka.records.{'native_reader' if native else 'fetch_response'}"
     )
     managers = "tandem_kafka.request_managers.fetching"
-    collector = "tandem_kafka.consumer.collector"
+    collector = "tandem_kafka.consumer.fetch_collector"
     monkeypatch.setattr(
-        f"{managers}.fetch_manager.decode_fetch_response", answers.decode_fetch_response
+        f"{managers}.fetch_request_manager.decode_fetch_response", answers.decode_fetch_response
     )
     monkeypatch.setattr(f"{managers}.response_handler.open_reader", readers.open_reader)
     monkeypatch.setattr(f"{collector}.join_records", readers.join_records)

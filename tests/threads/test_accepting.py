@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.shared import locked_records, locks
-from tandem_kafka.shared.locks import Acknowledgement, AcknowledgeType, Run
+from tandem_kafka.state import locked_records, locks
+from tandem_kafka.state.locks import Acknowledgement, AcknowledgeType, LockedRun
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 from tests.unit.consumer.share.test_handing import World
@@ -25,7 +25,7 @@ class Threads:
     def __init__(self, seed: int) -> None:
         world = World(last=LAST)
         self.seed, self.records = seed, world.records
-        self.run = Run(world.locked, 0, LAST, 1)
+        self.run = LockedRun(world.locked, 0, LAST, 1)
         self.lockstep = Lockstep(seed, locks, locked_records)
         self.notices = list[bool]()
         self.working = {"loop", "worker"}

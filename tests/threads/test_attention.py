@@ -14,13 +14,13 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events import queues
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.events.queues import BackgroundEventQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.runtime.callers import Threads, run
-from tandem_kafka.shared import polls as polls_module
-from tandem_kafka.shared.fetch_buffer import FetchBuffer
-from tandem_kafka.shared.polls import Polls
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state import polls as polls_module
+from tandem_kafka.state.fetch_buffer import FetchBuffer
+from tandem_kafka.state.polls import Polls
+from tandem_kafka.state.subscription import SubscriptionState
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 from tests.threads.test_waiting import Ticking, driven
@@ -34,7 +34,7 @@ class Reading:
     def __init__(self, lockstep: Lockstep) -> None:
         self.polls = Polls()
         self.polls.event_needed = False
-        self.background = BackgroundQueue(self.polls)
+        self.background = BackgroundEventQueue(self.polls)
         self.finished_commits: list[int] = []
         self.callbacks_run_elsewhere = False
         self.seen: list[object] = []

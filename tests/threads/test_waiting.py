@@ -13,7 +13,7 @@ from tandem_kafka.events import completable, queues
 from tandem_kafka.events.application import Poll
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.events.queues import ApplicationEventQueue, BackgroundEventQueue
 from tandem_kafka.runtime import ThreadDriver
 from tandem_kafka.runtime import driver as threads
 from tandem_kafka.runtime.native import native
@@ -139,7 +139,7 @@ def test_a_result_is_complete_when_it_is_done(seed: int) -> None:
 def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) -> None:
     lockstep = Lockstep(seed, queues)
     flag: list[bool] = []
-    queue = ApplicationQueue(lambda: flag.append(True))
+    queue = ApplicationEventQueue(lambda: flag.append(True))
     sent = [Poll() for _ in range(5)]
     taken: list[object] = []
 
@@ -163,7 +163,7 @@ def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) ->
 @each_seed
 def test_each_background_error_is_raised_once(seed: int) -> None:
     lockstep = Lockstep(seed, queues)
-    queue = BackgroundQueue()
+    queue = BackgroundEventQueue()
     raised: list[str] = []
     over: list[bool] = []
 

@@ -31,7 +31,7 @@ NEVER = {
     *("tandem_kafka.records.segments", "tandem_kafka.request_managers.telemetry.otlp"),
     *("tandem_kafka.wire.assignment_messages", "tandem_kafka.wire.telemetry_messages"),
 }
-GROUP = {"kafka.protocol.consumer.group", "tandem_kafka.request_managers.commit_manager"}
+GROUP = {"kafka.protocol.consumer.group", "tandem_kafka.request_managers.commit_request_manager"}
 CLASSIC = {"tandem_kafka.request_managers.membership.classic", "tandem_kafka.assignors.strategies"}
 KIP848 = {"tandem_kafka.request_managers.membership.kip848", "tandem_kafka.wire.heartbeat_messages"}
 

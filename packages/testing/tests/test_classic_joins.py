@@ -6,7 +6,7 @@ import pytest
 from kafka import errors
 
 from packages.testing.tests.driven import Driven, assignment_of, subscription
-from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.requests import JoinGroup, LeaveGroup
 
 
@@ -162,7 +162,7 @@ def test_a_lone_member_cannot_drop_its_protocol() -> None:
     member_id = driven.alone(0)
     other = driven.join(member_id, protocols={"sticky": b""})
     assert driven.results[other].error is errors.InconsistentGroupProtocolError
-    assert driven.coordinator.classic.state is GroupState.STABLE
+    assert driven.coordinator.classic.state is ClassicGroupState.STABLE
 
 
 def test_the_first_member_needs_a_protocol_type_and_a_protocol() -> None:
@@ -262,7 +262,7 @@ def test_the_initial_delay_continues_without_members() -> None:
     driven.join("", new_id="one")
     driven.sleep(1_000)
     assert driven.ask(LeaveGroup(member_id="one")) is None
-    assert driven.coordinator.classic.state is GroupState.JOINING
+    assert driven.coordinator.classic.state is ClassicGroupState.JOINING
     driven.sleep(1_000)
     second = driven.join("")
     driven.sleep(3_999)
@@ -277,7 +277,7 @@ def test_a_group_without_members_after_the_initial_delay_is_empty() -> None:
     assert driven.ask(LeaveGroup(member_id="one")) is None
     driven.sleep(3_000)
     group = driven.coordinator.classic
-    assert (group.state, group.generation) == (GroupState.EMPTY, 1)
+    assert (group.state, group.generation) == (ClassicGroupState.EMPTY, 1)
 
 
 def test_an_expired_member_may_end_the_initial_delay() -> None:

@@ -10,7 +10,7 @@ from kafka import errors
 
 from packages.testing.tests.driven import Driven, assignment_of
 from tandem_kafka_testing.coordinator.classic import NEW_MEMBER_MS
-from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.requests import Expel, LeaveGroup, SyncGroup
 from tandem_kafka_testing.coordinator.step import Timer
 
@@ -199,7 +199,7 @@ def test_a_new_member_with_a_parked_join_expires_in_the_end() -> None:
         driven.heartbeat(leader, 2)
         driven.sleep(5_000)
     assert driven.results[new_member].error is errors.UnknownMemberIdError
-    assert driven.coordinator.classic.state is GroupState.JOINING
+    assert driven.coordinator.classic.state is ClassicGroupState.JOINING
 
 
 def test_a_sync_with_another_protocol_is_rejected() -> None:

@@ -7,7 +7,7 @@ from kafka import errors
 
 from packages.testing.tests.driven import Driven, assignment_of, orders, subscription
 from tandem_kafka.errors import InvalidRegularExpressionError
-from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka_testing.coordinator.members import MemberState
 from tandem_kafka_testing.coordinator.records import GroupMetadata, OffsetCommit
@@ -88,7 +88,7 @@ def test_a_member_without_a_common_protocol_is_rejected() -> None:
     assert driven.results[other].error is errors.InconsistentGroupProtocolError
     other = driven.join("", protocol_type="connect")
     assert driven.results[other].error is errors.InconsistentGroupProtocolError
-    assert driven.coordinator.classic.state is GroupState.STABLE
+    assert driven.coordinator.classic.state is ClassicGroupState.STABLE
 
 
 def test_the_protocol_is_the_one_most_members_vote_for() -> None:
@@ -130,7 +130,7 @@ def test_a_classic_group_is_restored_from_its_log() -> None:
     driven.fail_over()
     assert driven.heartbeat(first, 2) is driven.heartbeat(second, 2) is None
     group = driven.coordinator.classic
-    assert (group.leader, group.protocol, group.state) == (first, "range", GroupState.STABLE)
+    assert (group.leader, group.protocol, group.state) == (first, "range", ClassicGroupState.STABLE)
     assert [m.assignment for m in group.members.values()] == [
         assignment_of(0, 1),
         assignment_of(2, 3),
@@ -165,7 +165,7 @@ def test_a_group_that_has_lost_its_last_member_is_empty_for_the_next_coordinator
     member_id = driven.alone()
     assert driven.ask(LeaveGroup(member_id=member_id)) is None
     driven.fail_over()
-    assert driven.coordinator.classic.state is GroupState.EMPTY
+    assert driven.coordinator.classic.state is ClassicGroupState.EMPTY
     assert driven.coordinator.log.group(GroupMetadata) == GroupMetadata(2, "consumer", since_ms=0)
 
 

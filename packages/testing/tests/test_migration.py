@@ -8,7 +8,7 @@ import pytest
 from kafka import errors
 
 from packages.testing.tests.driven import Driven, assignment_of, orders, subscription
-from tandem_kafka_testing.coordinator.classic import GroupState
+from tandem_kafka_testing.coordinator.classic import ClassicGroupState
 from tandem_kafka_testing.coordinator.consumer_protocol import read_assignment
 from tandem_kafka_testing.coordinator.requests import Expel, LeaveGroup
 
@@ -217,7 +217,7 @@ def test_without_its_last_kip_848_member_a_group_is_classic_again(how: str) -> N
     else:
         driven.sleep(5_000)
     group = driven.coordinator.classic
-    assert (group.state, group.generation) == (GroupState.JOINING, 2)
+    assert (group.state, group.generation) == (ClassicGroupState.JOINING, 2)
     assert driven.heartbeat(classic, 2) is errors.RebalanceInProgressError
     joined = driven.results[driven.join(classic)]
     assert (joined.generation, joined.leader) == (3, classic)
@@ -244,7 +244,7 @@ def test_a_classic_static_member_replaces_the_last_kip_848_member() -> None:
     assert first.error is None
     joined = driven.results[driven.join("", new_id="again", instance_id="one")]
     group = driven.coordinator.classic
-    assert (group.state, group.generation) == (GroupState.STABLE, joined.generation)
+    assert (group.state, group.generation) == (ClassicGroupState.STABLE, joined.generation)
     synced = driven.results[driven.sync("again", joined.generation)]
     assert read_assignment(synced.assignment) == kept
     assert driven.heartbeat("c", group.generation) is None, "no member has to rejoin"

@@ -16,8 +16,8 @@ from tandem_kafka import TopicPartition
 from tandem_kafka_testing.coordinator.server_assignors import (
     AssignmentSpec,
     MemberSpec,
-    PartitionAssignor,
     RangeAssignor,
+    ServerAssignor,
     UniformAssignor,
     most_requested,
 )
@@ -27,7 +27,7 @@ UNIFORM, RANGE = UniformAssignor(), RangeAssignor()
 
 
 def shares(
-    kind: PartitionAssignor, topics: dict[str, int], **members: MemberSpec | str
+    kind: ServerAssignor, topics: dict[str, int], **members: MemberSpec | str
 ) -> dict[str, str]:
     """Assign, and format partitions as `a0 a1 b0`; a member may be given by its topics."""
     specs = {
@@ -92,7 +92,7 @@ def test_range_ignores_previous_assignments() -> None:
 
 
 @pytest.mark.parametrize("kind", [UNIFORM, RANGE])
-def test_a_group_without_members_or_topics_is_assigned_nothing(kind: PartitionAssignor) -> None:
+def test_a_group_without_members_or_topics_is_assigned_nothing(kind: ServerAssignor) -> None:
     assert shares(kind, {}) == {}
     assert shares(kind, {}, x="") == {"x": ""}
 
@@ -258,7 +258,7 @@ def test_client_side_assignors_precede_server_side_ones() -> None:
 # --- others --------------------------------------------------------------------------------------
 
 
-class Hoarding(PartitionAssignor):
+class Hoarding(ServerAssignor):
     """Assigns everything to the first member, and records its input."""
 
     name = "hoarding"

@@ -12,7 +12,7 @@ use crate::options::DecodeOptions;
 use crate::records::RecordReader;
 use crate::wake::Wake;
 
-/// Memory of a chunk besides its records; CHUNK_BYTES in shared/fetch_buffer.py.
+/// Memory of a chunk besides its records; CHUNK_BYTES in state/fetch_buffer.py.
 pub const CHUNK_BYTES: usize = 1_024;
 
 /// The Python objects of a partition. They are created and used only with the GIL.
@@ -101,7 +101,7 @@ impl Shared {
     }
 
     /// The released bytes beyond which fetches in flight and one more find room: the rule of
-    /// `FetchManager._has_room`.
+    /// `FetchRequestManager._has_room`.
     pub fn enough_for(&self, room: i64) -> i64 {
         self.added_bytes.load(SeqCst) + self.reserved() - room
     }

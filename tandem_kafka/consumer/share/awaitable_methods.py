@@ -7,7 +7,7 @@ from functools import partial
 
 from tandem_kafka.consumer.arguments import check_topics
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared, steering
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread, suspends_poll
 from tandem_kafka.consumer.share.parts import ShareParts
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import Subscribe
@@ -29,7 +29,7 @@ class AwaitableShareMethods(WithCore):
         subscribe = partial(AwaitableShareMethods.subscribe, self, topics) if topics else None
         await parts.begin(subscribe, partial(parts.closing.close, timeout_ms=0, clean=False))
 
-    @shared
+    @any_thread
     async def subscribe(self, topics: Iterable[str]) -> None:
         """Subscribe to topics in place of those before. Takes effect with the next poll().
 
@@ -39,7 +39,7 @@ class AwaitableShareMethods(WithCore):
         deadline_ms = self._core.deadline_ms(None)
         await self._core.ask(Subscribe(deadline_ms=deadline_ms, topics=check_topics(topics)))
 
-    @shared
+    @any_thread
     async def unsubscribe(self) -> None:
         """End the subscription, release records that were not handed out, and leave the group."""
         await self._parts.closing.unsubscribe()
@@ -65,7 +65,7 @@ class AwaitableShareMethods(WithCore):
         """
         return await self._parts.commits.commit(timeout_ms)
 
-    @steering
+    @suspends_poll
     async def release_all(self) -> None:
         """Release all records without an acknowledgement, for an application that pauses.
 

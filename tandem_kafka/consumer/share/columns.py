@@ -15,10 +15,10 @@ from tandem_kafka.errors import (
     RecordLockLostError,
 )
 from tandem_kafka.records import Undecodable
-from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locks import (
     AcknowledgeType,
-    Run,
+    LockedRun,
 )
 from tandem_kafka.types import TopicPartition
 
@@ -113,14 +113,14 @@ def acknowledge_rows(records: LockedRecords, batch: Any, how: AcknowledgeType) -
 
 def _runs_of(
     records: LockedRecords, places: Sequence[_Row]
-) -> dict[TopicPartition, dict[int, Run]]:
+) -> dict[TopicPartition, dict[int, LockedRun]]:
     """Return the runs of these records, by their offsets; perhaps also those of others."""
     offsets: dict[TopicPartition, list[int]] = {}
     for topic, partition, offset, _ in places:
         if offset is not None:
             offsets.setdefault(TopicPartition(topic, partition), []).append(offset)
     bounds = {tp: (min(each), max(each)) for tp, each in offsets.items()}
-    found: dict[TopicPartition, dict[int, Run]] = {tp: {} for tp in bounds}
+    found: dict[TopicPartition, dict[int, LockedRun]] = {tp: {} for tp in bounds}
     for run in records.handed():  # Invariant: the newest lock of an offset is the last.
         tp = run.partition.tp
         lowest, highest = bounds.get(tp, (0, -1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import CommitAcknowledgements
@@ -24,7 +24,7 @@ class ShareCommits(WithCore):
         #: Commits that an interrupt or `wakeup()` has ended: the next one tells their outcome.
         self._untold: deque[Completion[Outcome]] = deque()
 
-    @shared
+    @any_thread
     async def commit(self, timeout_ms: float | None) -> Outcome:
         """Send all acknowledgements, and return what became of them."""
         core = self._core

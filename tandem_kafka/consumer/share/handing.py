@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tandem_kafka.consumer.share.unpacking import Chunk, Rest, Unpacked, Unpacker, Unreadable
-from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.health import Health, PartitionHealth, health_of
-from tandem_kafka.shared.group import NO_GENERATION
-from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.state.group import NO_GENERATION
+from tandem_kafka.state.locked_records import LockedRecords
 from tandem_kafka.types import TopicPartition
 
 

@@ -19,7 +19,7 @@ from tandem_kafka.engine.share_event_processor import share_managers
 from tandem_kafka.events.application import Acknowledge
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers
-from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.state.locked_records import LockedRecords
 
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health

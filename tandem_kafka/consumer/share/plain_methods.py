@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tandem_kafka.consumer.arguments import check_wait
-from tandem_kafka.consumer.concurrent_calls import shared
+from tandem_kafka.consumer.concurrent_calls import any_thread
 from tandem_kafka.consumer.inquiries import Inquiries
 from tandem_kafka.consumer.share.columns import acknowledge_rows
 from tandem_kafka.consumer.share.options import How
 from tandem_kafka.consumer.share.parts import ShareParts
 from tandem_kafka.errors import InvalidArgumentError, KafkaError
 from tandem_kafka.events.application import Acknowledge
-from tandem_kafka.shared.locks import AcknowledgeType
+from tandem_kafka.state.locks import AcknowledgeType
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class PlainShareMethods(Inquiries):
         """``"implicit"`` or ``"explicit"``."""
         return "implicit" if self._how.implicit else "explicit"
 
-    @shared
+    @any_thread
     def renew_locks(self, max_processing_ms: float) -> None:
         """Renew the locks of records that the application works on, as ``renew="auto"`` does.
 
@@ -58,7 +58,7 @@ class PlainShareMethods(Inquiries):
         """
         self._parts.handing.borrower = borrower
 
-    @shared
+    @any_thread
     def acknowledge(
         self, batch: pa.RecordBatch | pa.Table, how: Literal["accept", "release", "reject", "renew"]
     ) -> None:

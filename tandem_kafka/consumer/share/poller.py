@@ -13,7 +13,7 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.runtime.process import PROCESS
-from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.state.locked_records import LockedRecords
 
 _NOBODY: Final[tuple[Hashable, int, object]] = (None, 0, None)
 

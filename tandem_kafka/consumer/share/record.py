@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Self, overload
 
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locks import (
     AcknowledgeType,
-    Run,
+    LockedRun,
 )
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
@@ -24,7 +24,7 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
     the process, this raises ``ForkedConsumerError``.
     """
 
-    _origin: Run
+    _origin: LockedRun
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a record is a tuple, and a loop may use its object for the next one."""

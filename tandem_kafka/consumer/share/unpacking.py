@@ -23,11 +23,11 @@ from tandem_kafka.records import (
     derive_records,
     open_reader,
 )
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
-    Run,
+    LockedRun,
 )
 
 #: How many records are decoded at once.
@@ -56,7 +56,7 @@ class Chunk:
 
     __slots__ = ("_one_by_one", "index", "records", "run")
 
-    def __init__(self, run: Run, records: TakenRecords) -> None:
+    def __init__(self, run: LockedRun, records: TakenRecords) -> None:
         self.run = run
         self.records = records
         self.index = 0
@@ -263,7 +263,7 @@ class Unpacker:
             if self._deserializers.active:
                 records, error = self._deserializers.apply(taken)
             if len(records):
-                yield Chunk(Run(locked, first, first + len(records) - 1, count), records)
+                yield Chunk(LockedRun(locked, first, first + len(records) - 1, count), records)
             if error is None:
                 return
             yield from _given_back(locked, error.offset, error.offset, AcknowledgeType.RELEASE)

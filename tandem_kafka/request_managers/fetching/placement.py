@@ -24,7 +24,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetching.session import FetchSession
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.state.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
 
 #: The `slot` of a partition is an index into this tuple.

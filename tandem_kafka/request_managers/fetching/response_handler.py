@@ -22,11 +22,11 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetching.session import FetchSession
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.position_manager import PositionsManager
+from tandem_kafka.request_managers.positions_request_manager import PositionsRequestManager
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
-from tandem_kafka.shared.failures import Failing
-from tandem_kafka.shared.fetch_buffer import FetchedChunk
-from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
+from tandem_kafka.state.failures import Failing
+from tandem_kafka.state.fetch_buffer import CompletedFetch
+from tandem_kafka.state.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import UNKNOWN_OFFSET, Node, TopicPartition, names_of
 
 log = client_logger(__name__)
@@ -56,7 +56,10 @@ class FetchResponseHandler:
     """Processes a response one partition after the other."""
 
     def __init__(
-        self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
+        self,
+        context: ManagerContext,
+        metadata: MetadataRefresher,
+        positions: PositionsRequestManager,
     ) -> None:
         self._context = context
         self._metadata = metadata
@@ -197,7 +200,7 @@ class FetchResponseHandler:
             self._buffer_error(requested, error, sticky=True)
             return True
         state.read_ahead = max(state.read_ahead, reader.end_offset)
-        self._context.buffer.add(FetchedChunk(state, requested.base, reader))
+        self._context.buffer.add(CompletedFetch(state, requested.base, reader))
         return True
 
     def _follow_replica(self, state: AssignedPartition, replica: int) -> None:
@@ -280,7 +283,7 @@ class FetchResponseHandler:
     def _buffer_error(
         self, requested: RequestedPartition, error: Exception, *, sticky: bool
     ) -> None:
-        chunk = FetchedChunk(requested.state, requested.base, error=error, sticky=sticky)
+        chunk = CompletedFetch(requested.state, requested.base, error=error, sticky=sticky)
         self._context.buffer.add(chunk)
 
 

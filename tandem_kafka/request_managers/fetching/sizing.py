@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.state.partition import AssignedPartition
 
 #: The initial and minimum size, unless the option is smaller.
 FIRST_BYTES: Final = 1_048_576

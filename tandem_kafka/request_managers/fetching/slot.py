@@ -15,7 +15,7 @@ from tandem_kafka.network.request import Purpose
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget, SessionRequest
-from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.state.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
 
 

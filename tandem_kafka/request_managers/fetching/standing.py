@@ -46,8 +46,8 @@ is overdue meanwhile (`RepeatedFetches.refresh`), and nothing of it is left.
 Invariant: nothing happens between a change and the end of the order. The transport only works
 inside `Transport.poll`, on this thread. A slot ends its order before its partitions change
 (`FetchSlot`). Positions, assignment and metadata are not the slot's:
-`FetchManager.end_changed_orders` compares their versions before each poll. A field thus has one
-writer at a time: the order inside `poll`, Python outside.
+`FetchRequestManager.end_changed_orders` compares their versions before each poll. A field thus has
+one writer at a time: the order inside `poll`, Python outside.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from tandem_kafka.request_managers.fetching.session import FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.state.partition import AssignedPartition, Position
 
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.events.queues import BackgroundEventQueue
 from tandem_kafka.logs import client_logger
-from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.polls import Polls
+from tandem_kafka.state.group import GroupIdentity
+from tandem_kafka.state.polls import Polls
 
 log = client_logger(__name__)
 
@@ -27,7 +27,9 @@ class CallbackRunner:
     This does not apply to `on_partitions_lost`, because the partitions are lost in any case.
     """
 
-    def __init__(self, background: BackgroundQueue, group: GroupIdentity, polls: Polls) -> None:
+    def __init__(
+        self, background: BackgroundEventQueue, group: GroupIdentity, polls: Polls
+    ) -> None:
         self._background = background
         self._group = group
         self._polls = polls

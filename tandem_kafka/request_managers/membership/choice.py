@@ -10,7 +10,7 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import LeaveOperation
@@ -19,7 +19,7 @@ log = client_logger(__name__)
 
 
 def choose_membership(
-    context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
+    context: ManagerContext, coordinator: CoordinatorRequestManager, metadata: MetadataRefresher
 ) -> Membership:
     """Create the membership for `group_protocol`."""
     protocol = context.config.group_protocol
@@ -39,7 +39,7 @@ def choose_membership(
 
 def _kip848(
     context: ManagerContext,
-    coordinator: CoordinatorManager,
+    coordinator: CoordinatorRequestManager,
     metadata: MetadataRefresher,
     on_unsupported: Callable[[UnsupportedVersionError], None] | None = None,
 ) -> Membership:
@@ -51,7 +51,7 @@ def _kip848(
 
 
 def _classic(
-    context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
+    context: ManagerContext, coordinator: CoordinatorRequestManager, metadata: MetadataRefresher
 ) -> Membership:
     from tandem_kafka.request_managers.membership.classic.membership import (  # noqa: PLC0415
         ClassicMembership,
@@ -67,7 +67,10 @@ class AutoMembership:
     """
 
     def __init__(
-        self, context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
+        self,
+        context: ManagerContext,
+        coordinator: CoordinatorRequestManager,
+        metadata: MetadataRefresher,
     ) -> None:
         self._context = context
         self._coordinator = coordinator

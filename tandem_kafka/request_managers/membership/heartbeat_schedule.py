@@ -11,7 +11,7 @@ from tandem_kafka.errors import UnexpectedResponseError
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import MIN_PAUSE_MS, ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
 
 
@@ -57,7 +57,9 @@ class HeartbeatSchedule:
         self.interval_ms = max(MIN_PAUSE_MS, interval_ms)
         self.due(self.interval_ms)
 
-    def failed(self, error: Exception, reaction: Reaction, coordinator: CoordinatorManager) -> None:
+    def failed(
+        self, error: Exception, reaction: Reaction, coordinator: CoordinatorRequestManager
+    ) -> None:
         """Note that one failed: the next is due, and the first one comes without a backoff."""
         if reaction is Reaction.REDISCOVER:
             coordinator.mark_unknown(error)

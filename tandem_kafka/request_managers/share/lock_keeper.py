@@ -19,8 +19,8 @@ from tandem_kafka.request_managers.share.session import (
     Acknowledged,
     ShareSession,
 )
-from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.locks import Acknowledgement, AcknowledgeType, LockedPartition, Run
+from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locks import Acknowledgement, AcknowledgeType, LockedPartition, LockedRun
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)
@@ -59,7 +59,7 @@ class LockKeeper:
         self.closing = False
         self._supported = True
         #: When to renew locks again if there is no response.
-        self._renewing: dict[Run | LockedPartition, int] = {}
+        self._renewing: dict[LockedRun | LockedPartition, int] = {}
 
     # --- acknowledgements ------------------------------------------------------------------------
 
@@ -150,9 +150,9 @@ class LockKeeper:
         wait_ms = FOREVER_MS
         handed = self._records.handed()
         works = [run for run in handed if run.came_late or now_ms < run.handed_ms + renew_ms]
-        renewable: list[Run | LockedPartition] = [*works, *self._records.ahead()]
+        renewable: list[LockedRun | LockedPartition] = [*works, *self._records.ahead()]
         for each in renewable:
-            partition = each.partition if isinstance(each, Run) else each
+            partition = each.partition if isinstance(each, LockedRun) else each
             session = self._sessions.get(partition.node_id)
             if partition.lost or session is None:
                 continue
@@ -163,7 +163,7 @@ class LockKeeper:
             wait_ms = min(wait_ms, max(_RENEW_PAUSE_MS, (each.sure_until_ms - now_ms) // 2))
             if now_ms >= self._renewing.get(each, 0):
                 self._renewing[each] = now_ms + wait_ms
-                if isinstance(each, Run):
+                if isinstance(each, LockedRun):
                     session.renew(each, self._outcomes.number)
                 else:
                     session.keep(each, self._outcomes.number)

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.share.lock_manager import LockManager
+from tandem_kafka.request_managers.share.consume_request_manager import ShareConsumeRequestManager
 from tandem_kafka.request_managers.share.membership import ShareMembership
-from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers, TelemetryManager
-from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.request_managers.telemetry.telemetry_request_manager import (
+    Offers,
+    TelemetryRequestManager,
+)
+from tandem_kafka.state.locked_records import LockedRecords
 
 
 class ShareManagers:
@@ -26,10 +29,10 @@ class ShareManagers:
     def __init__(self, context: ManagerContext, offers: Offers, records: LockedRecords) -> None:
         self._records = records
         self.metadata = MetadataRefresher(context)
-        self.coordinator = CoordinatorManager(context, context.config.group_id or "")
+        self.coordinator = CoordinatorRequestManager(context, context.config.group_id or "")
         self.membership = ShareMembership(context, self.coordinator, self.metadata, records)
-        self.locks = LockManager(context, self.metadata, self.membership, records)
-        self.telemetry = TelemetryManager(context, offers)
+        self.locks = ShareConsumeRequestManager(context, self.metadata, self.membership, records)
+        self.telemetry = TelemetryRequestManager(context, offers)
 
     @property
     def added(self) -> int:

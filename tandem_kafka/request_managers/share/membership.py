@@ -18,7 +18,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
     check_epoch,
@@ -39,8 +39,8 @@ from tandem_kafka.request_managers.membership.kip848.target import (
 from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import Reaction
-from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.state_machine import StateMachine
+from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.state_machine import StateMachine
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import ShareGroupHeartbeatRequest
 
@@ -85,7 +85,7 @@ class ShareMembership(RequestManager):
     def __init__(
         self,
         context: ManagerContext,
-        coordinator: CoordinatorManager,
+        coordinator: CoordinatorRequestManager,
         metadata: MetadataRefresher,
         records: LockedRecords,
     ) -> None:

@@ -15,10 +15,10 @@ from tandem_kafka.network.outages import Outage
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.request_managers.share.session import Acknowledged
 from tandem_kafka.runtime import Clock
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
-    Run,
+    LockedRun,
     count_of,
 )
 from tandem_kafka.types import TopicPartition
@@ -132,7 +132,7 @@ class Outcomes:
         for tp in dict.fromkeys(each.partition.tp for each in mine):
             self._note(tp, error)
 
-    def ended(self, runs: Iterable[Run]) -> None:
+    def ended(self, runs: Iterable[LockedRun]) -> None:
         """Note that locks have ended, perhaps before their records were acknowledged."""
         for run in runs:
             self.lost(count_of(run.in_work))

@@ -22,8 +22,8 @@ from tandem_kafka.request_managers.share.fetch_limits import MOST_RECORDS, Fetch
 from tandem_kafka.request_managers.share.lock_keeper import LockKeeper
 from tandem_kafka.request_managers.share.outcomes import LATE, LOST, Outcomes
 from tandem_kafka.request_managers.share.session import Acknowledged, ShareSession
-from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locks import (
     LockedPartition,
     LockedRange,
     Place,

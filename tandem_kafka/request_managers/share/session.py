@@ -14,13 +14,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from tandem_kafka.request_managers.base import RequestState
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
     LockedRange,
+    LockedRun,
     Place,
-    Run,
     overlapping,
 )
 from tandem_kafka.types import Node, TopicPartition
@@ -84,7 +84,7 @@ class Acknowledged:
     tp: TopicPartition
     made: list[Acknowledgement] = field(default_factory=list)
     asked: list[Acknowledgement] = field(default_factory=list)
-    whole: dict[Run, tuple[int, int]] = field(default_factory=dict)
+    whole: dict[LockedRun, tuple[int, int]] = field(default_factory=dict)
     kept: list[LockedPartition] = field(default_factory=list)
 
     @property
@@ -201,7 +201,7 @@ class ShareSession:
         found.made.append(each)
         each.partition.unacknowledged -= each.last - each.first + 1
 
-    def renew(self, run: Run, number: int) -> None:
+    def renew(self, run: LockedRun, number: int) -> None:
         """Renew the locks of all records of a run that the application works on."""
         self.renewals.of(run.partition, number).whole[run] = run.accepted, run.given - 1
 

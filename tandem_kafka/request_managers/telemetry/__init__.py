@@ -1,4 +1,4 @@
 """Pushes the consumer's metrics to brokers that subscribe to them (KIP-714).
 
-`telemetry_manager.py` is the state machine. The other modules select, encode and compress.
+`telemetry_request_manager.py` is the state machine. The other modules select, encode and compress.
 """

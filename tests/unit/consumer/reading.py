@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.fetch_collector import FetchCollector
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.records import FetchedPartition, ReaderOptions, open_reader
-from tandem_kafka.shared.fetch_buffer import FetchBuffer, FetchedChunk
-from tandem_kafka.shared.partition import AssignedPartition, Position
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.fetch_buffer import CompletedFetch, FetchBuffer
+from tandem_kafka.state.partition import AssignedPartition, Position
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import TopicPartition
 from tests.unit.records.making import Rec, batch
 
@@ -30,7 +30,7 @@ class Reading:
         for tp in partitions:
             self.state(tp).set_position(Position(0))
         config = Config.from_options(options)
-        self.collector = Collector(
+        self.collector = FetchCollector(
             self.subscription,
             self.buffer,
             Deserializers(config),
@@ -52,19 +52,21 @@ class Reading:
         *,
         value: Callable[[int], bytes] = lambda n: b"%d" % n,
         data: bytes | None = None,
-    ) -> FetchedChunk:
+    ) -> CompletedFetch:
         """Buffer records from `offset` on, as after a fetch."""
         if data is None:
             data = batch([Rec(value=value(offset + n)) for n in range(count)], offset, epoch=3)
         partition = FetchedPartition(tp.topic, None, tp.partition, 0, records=memoryview(data))
         records = open_reader(tp.topic, tp.partition, offset, partition, ReaderOptions())
-        return self._put(FetchedChunk(self.state(tp), self._base(tp), records))
+        return self._put(CompletedFetch(self.state(tp), self._base(tp), records))
 
-    def failed(self, tp: TopicPartition, error: Exception, *, sticky: bool = False) -> FetchedChunk:
+    def failed(
+        self, tp: TopicPartition, error: Exception, *, sticky: bool = False
+    ) -> CompletedFetch:
         """Buffer an error, as after a fetch."""
-        return self._put(FetchedChunk(self.state(tp), self._base(tp), error=error, sticky=sticky))
+        return self._put(CompletedFetch(self.state(tp), self._base(tp), error=error, sticky=sticky))
 
-    def _put(self, chunk: FetchedChunk) -> FetchedChunk:
+    def _put(self, chunk: CompletedFetch) -> CompletedFetch:
         self.buffer.add(chunk)
         return chunk
 

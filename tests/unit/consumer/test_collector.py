@@ -12,7 +12,7 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     TopicAuthorizationFailedError,
 )
-from tandem_kafka.shared.partition import CommittedPosition, Position
+from tandem_kafka.state.partition import CommittedPosition, Position
 from tandem_kafka.types import OffsetAndMetadata, PositionStart
 from tests.unit.consumer.reading import A, B, C, Reading
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, ZSTD, Rec, batch

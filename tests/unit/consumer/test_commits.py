@@ -13,7 +13,7 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import AutoCommit, CommitAsync
 from tandem_kafka.runtime.callers import OwnerLock
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
 TP = TopicPartition("orders", 0)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import KafkaError, RecordDeserializationError
-from tandem_kafka.shared.partition import Position
+from tandem_kafka.state.partition import Position
 from tandem_kafka.types import ConsumerRecord
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.unit.consumer import reading as module

@@ -22,8 +22,8 @@ from tandem_kafka.errors import WakeupError
 from tandem_kafka.events.application import ApplicationEvent, CallbackCompleted
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.records import FetchedPartition, ReaderOptions
-from tandem_kafka.shared.fetch_buffer import FetchedChunk
-from tandem_kafka.shared.partition import Position
+from tandem_kafka.state.fetch_buffer import CompletedFetch
+from tandem_kafka.state.partition import Position
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing import Simulation
 from tests.implementations import require_implementation
@@ -95,7 +95,7 @@ class Interrupted:
             for offset, data in responses:
                 response = FetchedPartition(tp.topic, None, tp.partition, 0, records=data)
                 reader = open_reader(tp.topic, tp.partition, offset, response, ReaderOptions())
-                self.engine.buffer.add(FetchedChunk(state, base, reader))
+                self.engine.buffer.add(CompletedFetch(state, base, reader))
 
     def take(self, batch: Any) -> None:
         """Store the result of poll()."""

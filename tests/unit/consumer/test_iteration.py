@@ -7,7 +7,7 @@ import pytest
 from tandem_kafka.consumer import iteration as module
 from tandem_kafka.consumer.iteration import Iteration, PythonLoop
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.shared.partition import Position
+from tandem_kafka.state.partition import Position
 from tandem_kafka.types import ConsumerRecord
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.unit.consumer.reading import A, B, Reading

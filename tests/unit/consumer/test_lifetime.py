@@ -15,7 +15,7 @@ from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.network_thread_options import for_network_thread
 from tandem_kafka.records import join_records
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import Changes
+from tandem_kafka.state.partition import Changes
 from tests.implementations import require_implementation
 from tests.integration.polling import wait_until
 from tests.unit.records.making import Rec, batch, reader, using

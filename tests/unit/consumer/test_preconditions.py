@@ -142,7 +142,7 @@ def test_a_close_interrupted_before_it_starts_can_be_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(consumer._core, "visit", interrupt)
+        patch.setattr(consumer._core, "suspend_poll", interrupt)
         with pytest.raises(KeyboardInterrupt):
             consumer.close(timeout_ms=0)
     assert network_threads() != []

@@ -14,7 +14,7 @@ from tandem_kafka.errors import (
     NotAssignedError,
 )
 from tandem_kafka.events import application as events
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import TP, TP1, TP2, World
 

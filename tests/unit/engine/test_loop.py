@@ -19,7 +19,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.queues import ApplicationQueue
+from tandem_kafka.events.queues import ApplicationEventQueue
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.transport import ConnectionOpened, FrameReceived, TransportEvent
 from tandem_kafka.request_managers.base import IDLE, PollResult
@@ -50,7 +50,7 @@ class Looped(World):
         super().__init__(leaders=(), **options)
         self.transport = ScriptedTransport()
         self.driver = Driver()
-        self.queue = ApplicationQueue(self.transport.wakeup)
+        self.queue = ApplicationEventQueue(self.transport.wakeup)
         self.client = NetworkClient(
             self.config, self.transport, self.driver, self.context.random, self.metadata
         )

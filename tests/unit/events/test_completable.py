@@ -7,7 +7,7 @@ from kafka.errors import LeaderNotAvailableError, UnknownTopicIdError
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from tandem_kafka.events.application import CommitSync, Poll, UpdatePositions
-from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion, Reaper
+from tandem_kafka.events.completable import NO_DEADLINE_MS, CompletableEventReaper, Completion
 from tandem_kafka.types import TopicPartition
 
 A0, A1, B0 = TopicPartition("A", 0), TopicPartition("A", 1), TopicPartition("B", 0)
@@ -46,7 +46,7 @@ def test_callbacks_run_once_and_in_order() -> None:
 
 @pytest.mark.behaviour(37)
 def test_overdue_events_fail_with_their_names() -> None:
-    reaper = Reaper()
+    reaper = CompletableEventReaper()
     late, early = CommitSync(deadline_ms=100, offsets={}), Poll(deadline_ms=200)
     reaper.watch(late)
     reaper.watch(early)
@@ -65,7 +65,7 @@ def test_overdue_events_fail_with_their_names() -> None:
 
 def reason_of(event: CommitSync | UpdatePositions, *troubles: str) -> str:
     """Let an event time out; return the text after the operation."""
-    reaper = Reaper()
+    reaper = CompletableEventReaper()
     reaper.watch(event)
     reaper.reap(event.deadline_ms, lambda: troubles)
     assert isinstance(event.future.error, KafkaTimeoutError)
@@ -96,7 +96,7 @@ def test_a_timeout_without_a_known_cause_asks_for_more_time() -> None:
 
 
 def test_completed_events_are_not_failed() -> None:
-    reaper = Reaper()
+    reaper = CompletableEventReaper()
     event = Poll(deadline_ms=100)
     reaper.watch(event)
     event.future.complete(None)
@@ -109,7 +109,7 @@ def test_completed_events_are_not_failed() -> None:
 
 @pytest.mark.behaviour(116)
 def test_all_events_fail_at_the_end() -> None:
-    reaper = Reaper()
+    reaper = CompletableEventReaper()
     events = [Poll(deadline_ms=NO_DEADLINE_MS) for _ in range(3)]
     for event in events:
         reaper.watch(event)

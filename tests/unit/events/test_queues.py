@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tandem_kafka.events.application import Poll
 from tandem_kafka.events.background import ErrorEvent, PartitionsLost
-from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.events.queues import ApplicationEventQueue, BackgroundEventQueue
 
 
 def test_events_wake_the_network_thread_and_keep_their_order() -> None:
     woken: list[int] = []
-    queue = ApplicationQueue(lambda: woken.append(len(queue)))
+    queue = ApplicationEventQueue(lambda: woken.append(len(queue)))
     first, second = Poll(), Poll()
     queue.add(first)
     queue.add(second)
@@ -20,7 +20,7 @@ def test_events_wake_the_network_thread_and_keep_their_order() -> None:
 
 
 def test_background_events_keep_their_order_and_are_counted() -> None:
-    queue = BackgroundQueue()
+    queue = BackgroundEventQueue()
     event = PartitionsLost(frozenset())
     queue.add(event)
     queue.add_error(ErrorEvent(ValueError("a")))
@@ -32,7 +32,7 @@ def test_background_events_keep_their_order_and_are_counted() -> None:
 
 
 def test_the_same_error_is_queued_only_once() -> None:
-    queue = BackgroundQueue()
+    queue = BackgroundEventQueue()
     for error in (ValueError("a"), ValueError("a"), ValueError("b"), KeyError("a")):
         queue.add_error(ErrorEvent(error))
     assert len(queue) == 3

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tandem_kafka.network.request import UnsentRequest
 from tandem_kafka.request_managers.base import PollResult
-from tandem_kafka.shared.fetch_buffer import FetchedChunk
+from tandem_kafka.state.fetch_buffer import CompletedFetch
 from tandem_kafka.types import Node, TopicPartition
 from tandem_kafka.wire.messages import FetchResponse
 from tests.unit.records.making import Rec, batch
@@ -96,7 +96,7 @@ def forgotten(unsent: UnsentRequest) -> list[int]:
     return [p for topic in unsent.message.forgotten_topics_data for p in topic.partitions]
 
 
-def chunks(world: World) -> list[FetchedChunk]:
+def chunks(world: World) -> list[CompletedFetch]:
     """Take all chunks from the buffer; they are counted until released."""
     chunks = []
     while (chunk := world.buffer.take()) is not None:
@@ -106,7 +106,7 @@ def chunks(world: World) -> list[FetchedChunk]:
 
 def consume(world: World) -> None:
     """Return all records, as the collector does."""
-    from tandem_kafka.shared.partition import Consumed, Position
+    from tandem_kafka.state.partition import Consumed, Position
 
     for chunk in chunks(world):
         if chunk.reader is not None:

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from tandem_kafka.request_managers.fetching.fetch_manager import FetchManager
+from tandem_kafka.request_managers.fetching.fetch_request_manager import FetchRequestManager
 from tandem_kafka.request_managers.fetching.session import MAX_EPOCH, FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.request_managers.fetching.standing import GrantedTarget
 from tandem_kafka.runtime import Random
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.fetch_buffer import FetchBuffer
-from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.state.fetch_buffer import FetchBuffer
+from tandem_kafka.state.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.framing import encode_nullable, frame_request
 from tandem_kafka.wire.messages import FetchResponse
@@ -252,7 +252,7 @@ class World:
         manager: Any = SimpleNamespace(
             _context=SimpleNamespace(config=config, read_committed=self.read_committed)
         )
-        sent = FetchManager._message(manager, self.session.build(), WAIT_MS)
+        sent = FetchRequestManager._message(manager, self.session.build(), WAIT_MS)
         client_id = encode_nullable(self.client_id)
         return frame_request(sent, self.version, self.correlation_id, client_id)
 

@@ -18,7 +18,7 @@ from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction
-from tandem_kafka.shared.group import REBALANCING
+from tandem_kafka.state.group import REBALANCING
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import (
     NODE_1,

@@ -10,7 +10,7 @@ from kafka import errors
 from tandem_kafka.errors import TopicAuthorizationFailedError, UnexpectedResponseError
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode
-from tandem_kafka.request_managers.committed_offsets import Committed
+from tandem_kafka.request_managers.committed_offsets_request_manager import Committed
 from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction
 from tandem_kafka.types import ClusterSnapshot, OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import (

@@ -8,8 +8,8 @@ from kafka import errors
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.fetching.placement import FetchPlacement
-from tandem_kafka.shared.fetch_buffer import CHUNK_BYTES
-from tandem_kafka.shared.partition import Position, PreferredReplica
+from tandem_kafka.state.fetch_buffer import CHUNK_BYTES
+from tandem_kafka.state.partition import Position, PreferredReplica
 from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.fetching import (
     Found,

@@ -12,7 +12,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import FETCH, Reaction
-from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position, PreferredReplica
+from tandem_kafka.state.partition import AssignedPartition, FetchState, Position, PreferredReplica
 from tandem_kafka.types import Node
 from tests.unit.records.making import Rec, batch
 from tests.unit.request_managers.fetching import (

@@ -14,7 +14,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode
-from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
+from tandem_kafka.request_managers.offsets_request_manager import EARLIEST, LATEST
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
 from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, offsets_response

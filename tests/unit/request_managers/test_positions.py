@@ -11,8 +11,8 @@ from tandem_kafka.errors import GroupAuthorizationFailedError, NoOffsetForPartit
 from tandem_kafka.events.application import UpdatePositions
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.network.request import UnsentRequest
-from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
-from tandem_kafka.shared.partition import FetchState
+from tandem_kafka.request_managers.offsets_request_manager import EARLIEST, LATEST
+from tandem_kafka.state.partition import FetchState
 from tandem_kafka.types import TopicPartition
 from tests.unit.request_managers.world import (
     TP,

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from tandem_kafka.errors import OffsetOutOfRangeError
-from tandem_kafka.request_managers.list_offsets import EARLIEST
-from tandem_kafka.shared.partition import AssignedPartition, FetchState
+from tandem_kafka.request_managers.offsets_request_manager import EARLIEST
+from tandem_kafka.state.partition import AssignedPartition, FetchState
 from tandem_kafka.types import NO_TOPIC_ID
 from tests.unit.request_managers.world import TOPIC_ID, TP, TP1, World
 

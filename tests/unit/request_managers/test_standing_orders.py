@@ -14,7 +14,7 @@ from tandem_kafka.request_managers.fetching.response_handler import RequestedPar
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
+from tandem_kafka.state.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.fetch_request import HIGHEST_VERSION
 from tests.unit.records.making import GZIP, Rec, batch

@@ -13,7 +13,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction
-from tandem_kafka.shared.partition import Consumed, FetchState, Position, PreferredReplica
+from tandem_kafka.state.partition import Consumed, FetchState, Position, PreferredReplica
 from tandem_kafka.types import OffsetAndMetadata
 from tests.unit.request_managers.world import NODE_1, NODE_2, TP, TP1, TP2, World, epoch_response
 

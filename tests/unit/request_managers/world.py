@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tandem_kafka.config import Config
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.events.queues import BackgroundEventQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import PollResult, RequestManager
@@ -16,11 +16,11 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
 from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Random
-from tandem_kafka.shared.fetch_buffer import FetchBuffer
-from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.metadata import ClusterMetadata
-from tandem_kafka.shared.partition import AssignedPartition, Position
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.fetch_buffer import FetchBuffer
+from tandem_kafka.state.group import GroupIdentity
+from tandem_kafka.state.metadata import ClusterMetadata
+from tandem_kafka.state.partition import AssignedPartition, Position
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import ClusterSnapshot, Node, PartitionInfo, TopicInfo, TopicPartition
 from tandem_kafka.wire import messages
 from tandem_kafka_testing import SimClock
@@ -60,7 +60,7 @@ class World:
         self.metadata = ClusterMetadata(self.config.bootstrap_servers)
         self.subscription = SubscriptionState()
         self.buffer = FetchBuffer()
-        self.background = BackgroundQueue()
+        self.background = BackgroundEventQueue()
         self.identity = GroupIdentity(self.config.group_id, self.config.group_instance_id)
         self.context = ManagerContext(
             config=self.config,

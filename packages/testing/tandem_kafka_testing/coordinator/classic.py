@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from kafka import errors
 
 from tandem_kafka_testing.coordinator import consumer_protocol
-from tandem_kafka_testing.coordinator.classic_group_member import ClassicMember, GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState, ClassicMember
 from tandem_kafka_testing.coordinator.context import GroupContext
 from tandem_kafka_testing.coordinator.records import GroupMetadata, GroupMetadataMember
 from tandem_kafka_testing.coordinator.requests import (
@@ -56,7 +56,7 @@ class ClassicGroup:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self._step = context.step
-        self.state = GroupState.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.generation = 0
         self.protocol_type = ""
         self.protocol = ""
@@ -112,7 +112,7 @@ class ClassicGroup:
         """Continue with the members of a KIP-848 group, which all use the classic protocol."""
         self.generation, self.protocol_type = generation, protocol_type
         self.members = {member.member_id: member for member in members}
-        self.state, self.leader = GroupState.STABLE, ""
+        self.state, self.leader = ClassicGroupState.STABLE, ""
         self.protocol = elect_protocol([m.protocols for m in self.members.values()])
         self.write()
         for member in members:
@@ -156,7 +156,7 @@ class ClassicGroup:
             )
             for m in read.members
         }
-        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+        self.state = ClassicGroupState.STABLE if self.members else ClassicGroupState.EMPTY
         for member in self.members.values():
             self.touch(member)
         most = self._context.settings.classic_max_size
@@ -181,7 +181,7 @@ class ClassicGroup:
         self.members[member.member_id] = member
         member.update(request)
         member.joining = request
-        if self.state is GroupState.JOINING:
+        if self.state is ClassicGroupState.JOINING:
             self.complete_if_all_are_here()
         else:
             self.rebalance()
@@ -201,13 +201,13 @@ class ClassicGroup:
     def rebalance(self) -> None:
         """Begin a rebalance: every member must join again."""
         for member in self.members.values():
-            if self.state is GroupState.SYNCING:
+            if self.state is ClassicGroupState.SYNCING:
                 member.assignment = b""
             self.end_sync(member, errors.RebalanceInProgressError)
         self.unsynced.clear()
         delay_ms = self._context.settings.initial_rebalance_delay_ms
-        was_empty = self.state is GroupState.EMPTY
-        self.state = GroupState.JOINING
+        was_empty = self.state is ClassicGroupState.EMPTY
+        self.state = ClassicGroupState.JOINING
         self.rounds += 1
         self.starting = was_empty and delay_ms > 0
         if self.starting:
@@ -248,7 +248,7 @@ class ClassicGroup:
 
     def give_up_waiting(self, rounds: int) -> None:
         """Continue without the members that have not joined in time."""
-        if self.state is GroupState.JOINING and rounds == self.rounds:
+        if self.state is ClassicGroupState.JOINING and rounds == self.rounds:
             self._complete()
 
     @property
@@ -258,7 +258,7 @@ class ClassicGroup:
 
     def complete_if_all_are_here(self) -> None:
         """Begin the next generation if all members have joined and no delay is running."""
-        if self.state is GroupState.JOINING and not self.starting and self._all_are_here:
+        if self.state is ClassicGroupState.JOINING and not self.starting and self._all_are_here:
             self._complete()
 
     def _complete(self) -> None:
@@ -275,7 +275,7 @@ class ClassicGroup:
             self._wait()  # no member could be the leader
             return
         self.generation += 1
-        self.state, self.starting = GroupState.SYNCING, False
+        self.state, self.starting = ClassicGroupState.SYNCING, False
         self.protocol = elect_protocol([m.protocols for m in self.members.values()])
         if self.leader not in {m.member_id for m in here}:
             self.leader = here[0].member_id
@@ -311,7 +311,7 @@ class ClassicGroup:
         self._step.respond(request, SyncResult(None, self.protocol, member.assignment))
 
     def _end_of_members(self) -> None:
-        self.state, self.starting = GroupState.EMPTY, False
+        self.state, self.starting = ClassicGroupState.EMPTY, False
         self.generation += 1
         self.protocol = self.leader = ""
         self.write()
@@ -354,7 +354,7 @@ class ClassicGroup:
         error = self.check(request.member_id, request.generation, request.instance_id)
         if error is None:
             self.touch(self.members[request.member_id])
-            if self.state is GroupState.JOINING:
+            if self.state is ClassicGroupState.JOINING:
                 error = errors.RebalanceInProgressError
         self._step.respond(request, error)
 
@@ -370,7 +370,7 @@ class ClassicGroup:
         if error is None:
             self.drop(member_id)
             self.complete_if_all_are_here()
-            if self.state in (GroupState.STABLE, GroupState.SYNCING):
+            if self.state in (ClassicGroupState.STABLE, ClassicGroupState.SYNCING):
                 self.rebalance()
         self._step.respond(request, error)
 
@@ -416,7 +416,7 @@ class ClassicGroup:
         """Remove a member that has not left by itself; the remaining members rebalance."""
         known = member_id in self.known_ids
         self.drop(member_id)
-        if self.state is GroupState.JOINING:
+        if self.state is ClassicGroupState.JOINING:
             if self._all_are_here:
                 self._complete()
         elif not known:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tandem_kafka_testing.coordinator.requests import JoinGroup, SyncGroup
 
 
-class GroupState(enum.Enum):
+class ClassicGroupState(enum.Enum):
     """The state of a classic group."""
 
     EMPTY = "empty"

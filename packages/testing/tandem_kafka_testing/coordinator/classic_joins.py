@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka import errors
 
 from tandem_kafka_testing.coordinator.classic import ClassicGroup, common_protocols, elect_protocol
-from tandem_kafka_testing.coordinator.classic_group_member import ClassicMember, GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState, ClassicMember
 from tandem_kafka_testing.coordinator.context import GroupContext
 from tandem_kafka_testing.coordinator.requests import JoinGroup, JoinResult
 from tandem_kafka_testing.coordinator.step import Error
@@ -70,7 +70,7 @@ class ClassicJoins:
         """Return whether the group is full; in a rebalance, the first to join are accepted."""
         most = self._context.settings.classic_max_size
         there = list(self._group.members.values())
-        if self._group.state is GroupState.JOINING:
+        if self._group.state is ClassicGroupState.JOINING:
             there = [m for m in there if m.joining is not None]
         return bool(most) and member_id not in {m.member_id for m in there} and len(there) >= most
 
@@ -83,8 +83,8 @@ class ClassicJoins:
         """
         group = self._group
         same = list(request.protocols.items()) == list(member.protocols.items())
-        follows = group.state is GroupState.STABLE and member.member_id != group.leader
-        if same and (follows or group.state is GroupState.SYNCING):
+        follows = group.state is ClassicGroupState.STABLE and member.member_id != group.leader
+        if same and (follows or group.state is ClassicGroupState.SYNCING):
             self._step.respond(request, group.join_result(member))
         else:
             group.add(member, request)
@@ -97,7 +97,7 @@ class ClassicJoins:
         member.update(request)
         group.touch(member)
         offers = [each.protocols for each in group.members.values()]
-        if group.state is not GroupState.STABLE or elect_protocol(offers) != group.protocol:
+        if group.state is not ClassicGroupState.STABLE or elect_protocol(offers) != group.protocol:
             group.add(member, request)
             return
         group.write()

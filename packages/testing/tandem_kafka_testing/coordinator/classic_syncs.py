@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka import errors
 
 from tandem_kafka_testing.coordinator.classic import ClassicGroup
-from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.context import GroupContext
 from tandem_kafka_testing.coordinator.requests import SyncGroup, SyncResult
 
@@ -20,7 +20,7 @@ class ClassicSyncs:
     def give_up_waiting(self, rounds: int) -> None:
         """Continue without the members that have not synced in time."""
         group = self._group
-        if rounds != group.rounds or group.state is GroupState.JOINING or not group.unsynced:
+        if rounds != group.rounds or group.state is ClassicGroupState.JOINING or not group.unsynced:
             return
         for member_id in sorted(group.unsynced):
             self._step.note(f"{member_id} did not sync in time")
@@ -33,19 +33,19 @@ class ClassicSyncs:
         error = group.check(request.member_id, request.generation, request.instance_id)
         if error is None and request.protocol not in (None, group.protocol):
             error = errors.InconsistentGroupProtocolError
-        elif error is None and group.state is GroupState.JOINING:
+        elif error is None and group.state is ClassicGroupState.JOINING:
             error = errors.RebalanceInProgressError
         if error is not None:
             self._step.respond(request, SyncResult(error))
             return
         member = group.members[request.member_id]
         group.unsynced.discard(member.member_id)
-        if group.state is GroupState.STABLE:
+        if group.state is ClassicGroupState.STABLE:
             group.hand_out(member, request)
             return
         member.syncing = request
         if request.member_id == group.leader:
-            group.state = GroupState.STABLE
+            group.state = ClassicGroupState.STABLE
             for each in group.members.values():
                 each.assignment = request.assignments.get(each.member_id, b"")
             group.write()

@@ -9,7 +9,7 @@ from kafka import errors
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.coordinator import consumer_protocol
 from tandem_kafka_testing.coordinator.classic import ClassicGroup
-from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.context import GroupContext
 from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka_testing.coordinator.records import OffsetCommit, PendingOffsetCommit
@@ -116,7 +116,7 @@ class GroupOffsets:
         error = classic.check(request.member_id, request.generation, request.instance_id)
         if error is not None or request.producer_id is not None:
             return error
-        if classic.state is GroupState.SYNCING:
+        if classic.state is ClassicGroupState.SYNCING:
             return errors.RebalanceInProgressError  # the assignment is about to change
         classic.touch(classic.members[request.member_id])
         return None
@@ -231,10 +231,10 @@ class GroupOffsets:
             return None if consumer.subscribes(tp.topic) else committed_ms
         if not classic.protocol_type:
             return committed_ms
-        if classic.state is GroupState.EMPTY:
+        if classic.state is ClassicGroupState.EMPTY:
             return classic.since_ms
         quiet = (
-            classic.state is GroupState.STABLE
+            classic.state is ClassicGroupState.STABLE
             and classic.protocol_type == consumer_protocol.CONSUMER
         )
         return committed_ms if quiet and not classic.subscribes(tp.topic) else None

@@ -14,8 +14,8 @@ from tandem_kafka_testing.coordinator.members import ConsumerGroupMember, Partit
 __all__ = [
     "AssignmentSpec",
     "MemberSpec",
-    "PartitionAssignor",
     "RangeAssignor",
+    "ServerAssignor",
     "UniformAssignor",
     "compute_target",
     "find_flaw",
@@ -59,7 +59,7 @@ class AssignmentSpec:
         return frozenset(TopicPartition(t, n) for t in topics for n in range(self.topics[t]))
 
 
-class PartitionAssignor(ABC):
+class ServerAssignor(ABC):
     """Makes the target of a group. `GroupSettings.assignors` has such objects.
 
     Attributes:
@@ -77,7 +77,7 @@ class PartitionAssignor(ABC):
         """
 
 
-class UniformAssignor(PartitionAssignor):
+class UniformAssignor(ServerAssignor):
     """Balances over all topics, and keeps existing assignments where that is balanced."""
 
     name = "uniform"
@@ -117,7 +117,7 @@ def _balance(
             return
 
 
-class RangeAssignor(PartitionAssignor):
+class RangeAssignor(ServerAssignor):
     """Gives each subscriber a run of partitions of each topic; the first may get one more.
 
     Static members come first, by instance id, then the others by member id. The order is the same
@@ -147,8 +147,8 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
 
 
 def most_requested(
-    choices: Iterable[str | None], offered: Sequence[PartitionAssignor]
-) -> PartitionAssignor:
+    choices: Iterable[str | None], offered: Sequence[ServerAssignor]
+) -> ServerAssignor:
     """Return the assignor that most members request.
 
     With equal votes, or without any, it is the first configured one.
@@ -184,7 +184,7 @@ def make_spec(
     return AssignmentSpec(specs, {name: topics[name] for name in names})
 
 
-def compute_target(assignor: PartitionAssignor, spec: AssignmentSpec) -> dict[str, Partitions]:
+def compute_target(assignor: ServerAssignor, spec: AssignmentSpec) -> dict[str, Partitions]:
     """Compute a target with an assignor.
 
     Raises:

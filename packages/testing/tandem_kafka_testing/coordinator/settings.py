@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from tandem_kafka_testing.coordinator.server_assignors import (
-    PartitionAssignor,
     RangeAssignor,
+    ServerAssignor,
     UniformAssignor,
 )
 
@@ -95,7 +95,7 @@ class GroupSettings:
     commit_epochs: CommitEpochs = "assigned"
     assignment_interval_ms: int = 0
     computation_timeout_ms: int = 5_000
-    assignors: tuple[PartitionAssignor, ...] = (UniformAssignor(), RangeAssignor())
+    assignors: tuple[ServerAssignor, ...] = (UniformAssignor(), RangeAssignor())
     share_heartbeat_interval_ms: int = 5_000
     share_session_timeout_ms: int = 45_000
     share_assignment_interval_ms: int = 0

@@ -13,7 +13,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.classic.join_and_sync import group_error
 from tandem_kafka.request_managers.membership.heartbeat_schedule import HeartbeatSchedule
 from tandem_kafka.request_managers.membership.timers import PollTimer
-from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.state.group import NO_GENERATION
 from tandem_kafka.wire.messages import HeartbeatRequest
 
 

@@ -29,7 +29,7 @@ from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.classic.assignor_calls import (
     AssignorCalls,
@@ -46,8 +46,8 @@ from tandem_kafka.request_managers.membership.removals import Removals
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
-from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
-from tandem_kafka.shared.state_machine import StateMachine
+from tandem_kafka.state.group import NO_GENERATION, REBALANCING
+from tandem_kafka.state.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 from tandem_kafka.wire.topic_partitions import numbers_by
 
@@ -67,7 +67,10 @@ class ClassicMembership(RequestManager):
     resolves_regex = False
 
     def __init__(
-        self, context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
+        self,
+        context: ManagerContext,
+        coordinator: CoordinatorRequestManager,
+        metadata: MetadataRefresher,
     ) -> None:
         self._context = context
         self._group = context.group

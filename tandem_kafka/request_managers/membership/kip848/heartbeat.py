@@ -23,7 +23,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.kip848.local_assignment import Announcement
 from tandem_kafka.request_managers.membership.kip848.target import TargetAssignment
 from tandem_kafka.runtime import Random
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import LeaveOperation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 

@@ -17,7 +17,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
@@ -48,7 +48,7 @@ from tandem_kafka.request_managers.membership.removals import Removals
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import Reaction
-from tandem_kafka.shared.state_machine import StateMachine
+from tandem_kafka.state.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation
 
 log = client_logger(__name__)
@@ -62,7 +62,7 @@ class Kip848Membership(RequestManager):
     def __init__(
         self,
         context: ManagerContext,
-        coordinator: CoordinatorManager,
+        coordinator: CoordinatorRequestManager,
         metadata: MetadataRefresher,
         on_unsupported: Callable[[UnsupportedVersionError], None] | None = None,
     ) -> None:

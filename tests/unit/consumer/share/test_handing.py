@@ -17,12 +17,12 @@ from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.share.session import ShareSession, batches_of
 from tandem_kafka.runtime import Random
-from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
-    Run,
+    LockedRun,
 )
 from tandem_kafka.types import Node, TopicPartition
 from tandem_kafka_testing.clock import SimClock
@@ -308,10 +308,10 @@ def test_an_acknowledgement_that_comes_while_others_are_taken_is_taken_next(
     world = World(implicit=False)
     [(chunk, _, _), *_] = found = world.poll(2)
     world.got(found)
-    run, take_done = chunk.run, Run.take_done
+    run, take_done = chunk.run, LockedRun.take_done
     world.records.acknowledge(run, 0, ACCEPT)
 
-    def interrupted(self: Run) -> Any:
+    def interrupted(self: LockedRun) -> Any:
         """As if another thread accepted the last record behind the last step of this."""
         taken = [*take_done(self)]
         if not run.is_finished:
@@ -319,7 +319,7 @@ def test_an_acknowledgement_that_comes_while_others_are_taken_is_taken_next(
                 world.records.acknowledge(run, offset, ACCEPT)
         return iter(taken)
 
-    monkeypatch.setattr(Run, "take_done", interrupted)
+    monkeypatch.setattr(LockedRun, "take_done", interrupted)
     first, second = world.acknowledged(), world.acknowledged()
     assert first == [(0, ACCEPT)]
     assert [offset for offset, _ in second] == [*range(1, run.last + 1)]

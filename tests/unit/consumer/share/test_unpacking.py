@@ -13,8 +13,8 @@ from tandem_kafka.config import Config
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.share.unpacking import Chunk, Rest, Unpacker, Unreadable
 from tandem_kafka.errors import CorruptRecordError
-from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locks import (
     AcknowledgeType,
     LockedPartition,
 )

@@ -12,10 +12,10 @@ from tandem_kafka.events.background import (
     PartitionsLost,
     PartitionsRevoked,
 )
-from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.events.queues import BackgroundEventQueue
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner, RebalanceEvent
-from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.polls import Polls
+from tandem_kafka.state.group import GroupIdentity
+from tandem_kafka.state.polls import Polls
 from tests.unit.request_managers.world import TP
 
 HELD = frozenset({TP})
@@ -23,7 +23,7 @@ HELD = frozenset({TP})
 
 class Runner:
     def __init__(self) -> None:
-        self.queue = BackgroundQueue()
+        self.queue = BackgroundEventQueue()
         self.group = GroupIdentity("readers", None)
         self.polls = Polls()
         self.callbacks = CallbackRunner(self.queue, self.group, self.polls)

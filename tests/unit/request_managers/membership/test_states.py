@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka.request_managers.membership.classic import states as classic
 from tandem_kafka.request_managers.membership.kip848 import states as consumer
-from tandem_kafka.shared.state_machine import (
+from tandem_kafka.state.state_machine import (
     IllegalTransitionError,
     StateMachine,
 )

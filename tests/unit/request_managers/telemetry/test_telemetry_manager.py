@@ -11,13 +11,13 @@ import pytest
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.request import ANY_NODE, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE
-from tandem_kafka.request_managers.telemetry.telemetry_manager import (
+from tandem_kafka.request_managers.telemetry.telemetry_request_manager import (
     DEFAULT_INTERVAL_MS,
     MOST_PREFIXES,
     SHORTEST_INTERVAL_MS,
     TRANSITIONS,
     State,
-    TelemetryManager,
+    TelemetryRequestManager,
 )
 from tandem_kafka.wire.messages import (
     GetTelemetrySubscriptionsRequest,
@@ -37,7 +37,7 @@ class Telemetry:
     def __init__(self, **options: Any) -> None:
         self.world = World(**options)
         self.world.offered |= {71, 72}
-        self.manager: TelemetryManager = self.world.managers.telemetry
+        self.manager: TelemetryRequestManager = self.world.managers.telemetry
 
     def subscribe(self, unsent: UnsentRequest | None = None, **fields: Any) -> None:
         response = {

@@ -11,16 +11,16 @@ from tandem_kafka_testing.cluster.apis.api import Api, error_code
 from tandem_kafka_testing.cluster.apis.membership import coordinator_error
 from tandem_kafka_testing.cluster.call import Call
 from tandem_kafka_testing.coordinator.classic import ClassicGroup
-from tandem_kafka_testing.coordinator.classic_group_member import ClassicMember, GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState, ClassicMember
 
 _GROUP = DescribeGroupsResponse.DescribedGroup
 _FIRST_WITH_NOT_FOUND = 6
 #: Kafka's names of the states.
 STATES: Final = {
-    GroupState.EMPTY: "Empty",
-    GroupState.JOINING: "PreparingRebalance",
-    GroupState.SYNCING: "CompletingRebalance",
-    GroupState.STABLE: "Stable",
+    ClassicGroupState.EMPTY: "Empty",
+    ClassicGroupState.JOINING: "PreparingRebalance",
+    ClassicGroupState.SYNCING: "CompletingRebalance",
+    ClassicGroupState.STABLE: "Stable",
 }
 _NO_GROUP = "Dead"
 
@@ -45,14 +45,14 @@ def _described(call: Call, group_id: str) -> Any:
         group_id=group_id,
         group_state=STATES[group.state],
         protocol_type=group.protocol_type,
-        protocol_data=group.protocol if group.state is GroupState.STABLE else "",
+        protocol_data=group.protocol if group.state is ClassicGroupState.STABLE else "",
         members=[_member(group, member) for member in group.members.values()],
     )
 
 
 def _member(group: ClassicGroup, member: ClassicMember) -> Any:
     """Describe a member; its metadata is shown only in a stable group."""
-    at_rest = group.state is GroupState.STABLE
+    at_rest = group.state is ClassicGroupState.STABLE
     return _GROUP.DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tandem_kafka.shared.partition import (
+from tandem_kafka.state.partition import (
     TRANSITIONS,
     AssignedPartition,
     Changes,

@@ -36,14 +36,14 @@ from tandem_kafka.network.outages import Outage
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.reactions import (
     COMMIT,
     COMMIT_RELEASING,
     Reaction,
     reaction_to,
 )
-from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.state.group import NO_GENERATION
 from tandem_kafka.types import (
     NO_TOPIC_ID,
     ConsumerGroupMetadata,
@@ -110,7 +110,7 @@ class _Commit:
         return isinstance(self.event, CommitSync) and self.event.releasing
 
 
-class CommitManager(RequestManager):
+class CommitRequestManager(RequestManager):
     """Sends commits in the order of the calls; several may be in flight.
 
     They must reach the coordinator in this order. All use one connection, and a commit waits for
@@ -120,7 +120,7 @@ class CommitManager(RequestManager):
     def __init__(
         self,
         context: ManagerContext,
-        coordinator: CoordinatorManager,
+        coordinator: CoordinatorRequestManager,
         refresh_metadata: Callable[[Iterable[str]], None],
     ) -> None:
         self._context = context

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.shared.topic_troubles import TopicTroubles
+from tandem_kafka.state.topic_troubles import TopicTroubles
 
 TOPICS = frozenset({"orders", "users"})
 

@@ -58,7 +58,7 @@ class Acknowledger(Protocol):
 
     clock: Clock
 
-    def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:
+    def acknowledge(self, run: LockedRun, offset: int, how: AcknowledgeType) -> None:
         """Acknowledge a record."""
         ...
 
@@ -277,7 +277,7 @@ class LockedPartition:
 _ENDED: Final = (-1, -1)
 
 
-class Run:
+class LockedRun:
     """Records in a row that were locked together, some of which the application has been given.
 
     Attributes:
@@ -472,7 +472,7 @@ class Acknowledgement(NamedTuple):
     first: int
     last: int
     how: AcknowledgeType
-    run: Run | None
+    run: LockedRun | None
 
     @property
     def size(self) -> int:

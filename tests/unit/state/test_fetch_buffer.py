@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.shared.fetch_buffer import CHUNK_BYTES, FetchBuffer, FetchedChunk
-from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.state.fetch_buffer import CHUNK_BYTES, CompletedFetch, FetchBuffer
+from tandem_kafka.state.group import GroupIdentity
+from tandem_kafka.state.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 from tests.unit.records.making import ZSTD, Rec, batch, reader
 
@@ -15,9 +15,9 @@ def partition() -> AssignedPartition:
     return AssignedPartition(TopicPartition("topic", 3))
 
 
-def chunk(state: AssignedPartition, error: Exception | None = None) -> FetchedChunk:
+def chunk(state: AssignedPartition, error: Exception | None = None) -> CompletedFetch:
     records = None if error is not None else reader(batch())
-    return FetchedChunk(state, Position(0), records, error=error)
+    return CompletedFetch(state, Position(0), records, error=error)
 
 
 def test_bytes_count_until_the_chunk_is_released() -> None:
@@ -40,7 +40,7 @@ def test_bytes_count_until_the_chunk_is_released() -> None:
 def test_the_size_of_a_chunk_is_updated_when_records_are_taken() -> None:
     buffer, state = FetchBuffer(), partition()
     data = batch([Rec(b"v" * 1_000)] * 100, codec=ZSTD)
-    compressed = FetchedChunk(state, Position(0), reader(data))
+    compressed = CompletedFetch(state, Position(0), reader(data))
     buffer.add(compressed)
     before = buffer.held_bytes
     assert before == state.held_bytes == CHUNK_BYTES + len(data)
@@ -52,7 +52,7 @@ def test_the_size_of_a_chunk_is_updated_when_records_are_taken() -> None:
     compressed.reader.take(100)
     buffer.count(compressed, buffer.counts(compressed, compressed.size_bytes))
     assert buffer.held_bytes == state.held_bytes == before
-    compressed = FetchedChunk(state, Position(0), reader(data))
+    compressed = CompletedFetch(state, Position(0), reader(data))
     buffer.add(compressed)
     assert compressed.reader is not None
     compressed.reader.take(1)

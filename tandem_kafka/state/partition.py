@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.failures import Failing
-from tandem_kafka.shared.state_machine import check_transition
+from tandem_kafka.state.failures import Failing
+from tandem_kafka.state.state_machine import check_transition
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 

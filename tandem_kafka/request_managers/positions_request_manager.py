@@ -13,8 +13,12 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext, due_for_retry
-from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
-from tandem_kafka.shared.partition import (
+from tandem_kafka.request_managers.offsets_request_manager import (
+    EARLIEST,
+    LATEST,
+    OffsetsRequestManager,
+)
+from tandem_kafka.state.partition import (
     AssignedPartition,
     CommittedPosition,
     FetchState,
@@ -31,12 +35,15 @@ from tandem_kafka.types import (
 )
 
 if TYPE_CHECKING:
-    from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
+    from tandem_kafka.request_managers.committed_offsets_request_manager import (
+        Committed,
+        CommittedOffsetsRequestManager,
+    )
 
 log = client_logger(__name__)
 
 
-class PositionsManager(RequestManager):
+class PositionsRequestManager(RequestManager):
     """Starts lookups in other managers and applies their results; sends no requests itself.
 
     It works after a poll() or position() until every partition has a position, so that a loop of
@@ -46,8 +53,8 @@ class PositionsManager(RequestManager):
     def __init__(
         self,
         context: ManagerContext,
-        list_offsets: ListOffsetsManager,
-        committed: CommittedOffsetsManager | None,
+        list_offsets: OffsetsRequestManager,
+        committed: CommittedOffsetsRequestManager | None,
     ) -> None:
         self._context = context
         self._list_offsets = list_offsets

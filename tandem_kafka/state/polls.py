@@ -12,9 +12,10 @@ class Polls:
         event_needed: Some work waits for the application to poll, so the next poll() must send an
             event. Writer: the network thread.
         attention: Another object whenever there is something to look at besides records: a
-            visitor, `wakeup()`, a completed commit, a background event, a reporter that is due, the
-            end of the network thread. While it is the object that the last complete look began
-            with, poll() asks none of these questions. Writer: any thread or signal handler.
+            caller that suspends it, `wakeup()`, a completed commit, a background event, a reporter
+            that is due, the end of the network thread. While it is the object that the last
+            complete look began with, poll() asks none of these questions. Writer: any thread or
+            signal handler.
     """
 
     __slots__ = ("attention", "event_needed", "handler_ms", "polled_ms")

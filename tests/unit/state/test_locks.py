@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tandem_kafka.shared.locks import LockedRange, joined, overlapping
+from tandem_kafka.state.locks import LockedRange, joined, overlapping
 
 
 @pytest.mark.parametrize(

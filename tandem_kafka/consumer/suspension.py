@@ -7,29 +7,29 @@ from contextlib import suppress
 
 from tandem_kafka.runtime.callers import Callers, Held
 
-#: A caller, and a new object for each visit.
-Visitor = tuple[Hashable, object]
+#: A caller, and a new object for each suspension.
+Suspending = tuple[Hashable, object]
 
 
-def discard(visitors: list[Visitor], visitor: Visitor) -> None:
-    """Remove a visitor, if it has not been removed."""
+def discard(suspending: list[Suspending], caller: Suspending) -> None:
+    """Remove a caller, if it has not been removed."""
     with suppress(ValueError):  # a reader has removed it
-        visitors.remove(visitor)
+        suspending.remove(caller)
 
 
-class Visit:
+class Suspension:
     """Exclusive access of a caller that interrupted the reader, until it is released."""
 
     def __init__(
-        self, visitors: list[Visitor], visitor: Visitor, held: Held, callers: Callers
+        self, suspending: list[Suspending], caller: Suspending, held: Held, callers: Callers
     ) -> None:
-        self._visitors = visitors
-        self._visitor = visitor
+        self._suspending = suspending
+        self._caller = caller
         self._held = held
         self._callers = callers
 
     def release(self) -> None:
         """Leave, and let the reader continue."""
         self._held.release()
-        discard(self._visitors, self._visitor)
+        discard(self._suspending, self._caller)
         self._callers.notify()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tandem_kafka.consumer import collector as collector_module
-from tandem_kafka.request_managers.fetching import fetch_manager as fetch_module
-from tandem_kafka.shared import fetch_buffer, partition, subscription
-from tandem_kafka.shared.partition import AssignedPartition, Consumed, Position
+from tandem_kafka.request_managers.fetching import fetch_request_manager as fetch_module
+from tandem_kafka.state import fetch_buffer, partition, subscription
+from tandem_kafka.state.partition import AssignedPartition, Consumed, Position
 from tandem_kafka.types import TopicPartition
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed

@@ -13,14 +13,14 @@ from typing import Final, Protocol
 
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.state.partition import AssignedPartition, Position
 
 #: The size of a chunk without its records: the reader, this object and its queue entries.
 CHUNK_BYTES: Final = 1_024
 
 
 @dataclass(slots=True, eq=False)
-class FetchedChunk:
+class CompletedFetch:
     """The records of one partition in one fetch response, or an error in place of records.
 
     Attributes:
@@ -85,15 +85,15 @@ class ChunkQueue(Protocol):
         """The bytes ever added."""
         ...
 
-    def append(self, chunk: FetchedChunk, size: int) -> None:
+    def append(self, chunk: CompletedFetch, size: int) -> None:
         """Append a chunk."""
         ...
 
-    def first(self) -> FetchedChunk | None:
+    def first(self) -> CompletedFetch | None:
         """Return the oldest chunk, which stays in the queue."""
         ...
 
-    def take(self) -> FetchedChunk | None:
+    def take(self) -> CompletedFetch | None:
         """Remove and return the oldest chunk."""
         ...
 
@@ -102,7 +102,7 @@ class PythonChunkQueue:
     """Implements `ChunkQueue` in Python."""
 
     def __init__(self) -> None:
-        self._chunks: deque[FetchedChunk] = deque()
+        self._chunks: deque[CompletedFetch] = deque()
         self.added = 0
         self.added_bytes = 0
         self.released_bytes = 0
@@ -113,17 +113,17 @@ class PythonChunkQueue:
         """Count what a fetch in flight may bring; a negative number for less than before."""
         self.reserved_bytes += size
 
-    def append(self, chunk: FetchedChunk, size: int) -> None:
+    def append(self, chunk: CompletedFetch, size: int) -> None:
         """Append a chunk."""
         self.added_bytes += size
         self._chunks.append(chunk)
         self.added += 1
 
-    def first(self) -> FetchedChunk | None:
+    def first(self) -> CompletedFetch | None:
         """Return the oldest chunk, which stays in the queue."""
         return self._chunks[0] if self._chunks else None
 
-    def take(self) -> FetchedChunk | None:
+    def take(self) -> CompletedFetch | None:
         """Remove and return the oldest chunk."""
         return self._chunks.popleft() if self._chunks else None
 
@@ -138,7 +138,7 @@ class FetchBuffer:
     def __init__(self, limit_bytes: int = 1 << 26) -> None:
         #: The native queue also receives the chunks of standing fetches.
         self.queue: ChunkQueue = (
-            PythonChunkQueue() if native is None else native.ChunkQueue(FetchedChunk)
+            PythonChunkQueue() if native is None else native.ChunkQueue(CompletedFetch)
         )
         self.limit_bytes = limit_bytes
         # Writer: the network thread.
@@ -175,7 +175,7 @@ class FetchBuffer:
         """The bytes that have been fetched but not released."""
         return self.queue.added_bytes - self.queue.released_bytes
 
-    def add(self, chunk: FetchedChunk) -> None:
+    def add(self, chunk: CompletedFetch) -> None:
         """Network thread: append a chunk."""
         size = chunk.counted_bytes = chunk.size_bytes
         chunk.partition.buffered_bytes += size
@@ -191,15 +191,15 @@ class FetchBuffer:
         return self.held_bytes >= self.limit_bytes
 
     @property
-    def first(self) -> FetchedChunk | None:
+    def first(self) -> CompletedFetch | None:
         """Application thread: the oldest chunk."""
         return self.queue.first()
 
-    def take(self) -> FetchedChunk | None:
+    def take(self) -> CompletedFetch | None:
         """Application thread: remove the oldest chunk; it is counted until it is released."""
         return self.queue.take()
 
-    def counts(self, chunk: FetchedChunk, size: int) -> Counts:
+    def counts(self, chunk: CompletedFetch, size: int) -> Counts:
         """Application thread: return the counters for a new size of a chunk; 0 drops it."""
         partition, freed = chunk.partition, chunk.counted_bytes - size
         errors = 1 if chunk.error is not None and not size else 0
@@ -210,7 +210,7 @@ class FetchBuffer:
             size,
         )
 
-    def count(self, chunk: FetchedChunk, counts: Counts) -> None:
+    def count(self, chunk: CompletedFetch, counts: Counts) -> None:
         """Application thread: set the counters; repeat with the same `counts` if interrupted."""
         partition = chunk.partition
         # Invariant: the partition first; a standing fetch that waits for room checks both.

@@ -74,7 +74,7 @@ class OffsetLookup:
     pauses: dict[TopicPartition, _Pause] = field(default_factory=dict)
 
 
-class ListOffsetsManager(RequestManager):
+class OffsetsRequestManager(RequestManager):
     """Sends lookups to the leaders of the partitions, and retries until all have responded."""
 
     def __init__(self, context: ManagerContext, metadata: MetadataRefresher) -> None:

@@ -22,7 +22,7 @@ class _Lookup:
     state: RequestState
 
 
-class TopicMetadataManager(RequestManager):
+class TopicMetadataRequestManager(RequestManager):
     """Looks up topics, and retries until the event is done."""
 
     def __init__(self, context: ManagerContext) -> None:

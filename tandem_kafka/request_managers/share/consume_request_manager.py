@@ -36,8 +36,8 @@ from tandem_kafka.request_managers.share.response_handler import (
 from tandem_kafka.request_managers.share.session import (
     ShareSession,
 )
-from tandem_kafka.shared.locked_records import GATHERED_MS, LockedRecords
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locked_records import GATHERED_MS, LockedRecords
+from tandem_kafka.state.locks import (
     Place,
 )
 
@@ -47,7 +47,7 @@ log = client_logger(__name__)
 _TURN_MS: Final = 1_000
 
 
-class LockManager(RequestManager):
+class ShareConsumeRequestManager(RequestManager):
     """The sessions with all brokers.
 
     Args:

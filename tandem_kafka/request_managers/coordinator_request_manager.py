@@ -26,7 +26,7 @@ PATIENCE_MS = 3_000
 BRIEF_MS = 10_000
 
 
-class CoordinatorManager(RequestManager):
+class CoordinatorRequestManager(RequestManager):
     """Knows the coordinator, or looks it up as soon as it is needed."""
 
     def __init__(self, context: ManagerContext, group_id: str) -> None:

@@ -19,8 +19,8 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.records import TakenRecords, join_records
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.fetch_buffer import Counts, FetchBuffer
-from tandem_kafka.shared.partition import (
+from tandem_kafka.state.fetch_buffer import Counts, FetchBuffer
+from tandem_kafka.state.partition import (
     AssignedPartition,
     CommittedPosition,
     Consumed,
@@ -28,7 +28,7 @@ from tandem_kafka.shared.partition import (
     Position,
     Told,
 )
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -41,7 +41,7 @@ from tandem_kafka.types import (
 Records = TakenRecords | MutableSequence[ConsumerRecord]
 
 
-class Collector:
+class FetchCollector:
     """Takes records from one partition after the other in turn, so that none starves.
 
     Attributes:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from tandem_kafka.errors import IllegalStateError, NotAssignedError
-from tandem_kafka.shared.partition import AssignedPartition, Changes, FetchState
+from tandem_kafka.state.partition import AssignedPartition, Changes, FetchState
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 
 

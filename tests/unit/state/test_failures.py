@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem_kafka.shared.failures import FORGOTTEN_MS, LASTING_MS, Failures
+from tandem_kafka.state.failures import FORGOTTEN_MS, LASTING_MS, Failures
 
 
 def names(failures: Failures, now_ms: int) -> list[tuple[str, int]]:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tandem_kafka.errors import IllegalStateError, NotAssignedError
-from tandem_kafka.shared.partition import Consumed, Position
-from tandem_kafka.shared.subscription import SubscriptionKind, SubscriptionState
+from tandem_kafka.state.partition import Consumed, Position
+from tandem_kafka.state.subscription import SubscriptionKind, SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter

@@ -17,8 +17,8 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
 from tandem_kafka.runtime import callers, driver
 from tandem_kafka.runtime.callers import Threads, run
-from tandem_kafka.shared.polls import Polls
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.state.polls import Polls
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.threads.lockstep import Lockstep, LockstepLock
 from tests.threads.seeds import each_seed
@@ -65,7 +65,7 @@ class Consumer:
         held = await core.acquire()
         try:
             for _ in range(3):
-                if core.visited:
+                if core.suspended:
                     await core.give_way(held)
                 self.work("reader")
         finally:
@@ -77,12 +77,12 @@ class Consumer:
     @guarded
     async def _steer(self) -> None:
         core = self.core
-        visit = await core.visit(FAR_MS)
-        assert visit is not None
+        suspension = await core.suspend_poll(FAR_MS)
+        assert suspension is not None
         try:
-            self.work("visitor")
+            self.work("caller")
         finally:
-            visit.release()
+            suspension.release()
 
     def close(self) -> None:
         run(self._close())
@@ -91,13 +91,13 @@ class Consumer:
     async def _close(self) -> None:
         core = self.core
         core.closing = True
-        visit = await core.visit(FAR_MS)
-        assert visit is not None
+        suspension = await core.suspend_poll(FAR_MS)
+        assert suspension is not None
         try:
             self.work("closing")
             core.closed = True
         finally:
-            visit.release()
+            suspension.release()
 
 
 @each_seed
@@ -115,7 +115,7 @@ def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
 
     lockstep.run(reader=read, one=visit, two=visit)
     assert consumer.inside == []
-    assert not consumer.core.visited
+    assert not consumer.core.suspended
 
 
 @each_seed
@@ -130,22 +130,22 @@ def test_a_reader_that_was_interrupted_lets_a_visitor_in(seed: int) -> None:
         for _ in range(3):
             consumer.poll()
 
-    lockstep.run(reader=read, visitor=consumer.steer)
+    lockstep.run(reader=read, other=consumer.steer)
     assert consumer.inside == []
 
 
 def test_a_visitor_that_comes_while_the_stacks_are_searched_is_not_forgotten() -> None:
     core = Consumer(Lockstep(0)).core
     abandoned, coming = ("gone", object()), ("coming", object())
-    core._visitors.append(abandoned)
+    core._suspending.append(abandoned)
 
     def nobody_else(_: object) -> bool:
-        core._visitors.append(coming)
+        core._suspending.append(coming)
         return True
 
     core._owner.nobody_else = nobody_else  # type: ignore[method-assign]
     assert not core._alone()
-    assert core._visitors == [coming]
+    assert core._suspending == [coming]
 
 
 class Expiring(LockstepLock):
@@ -162,7 +162,7 @@ class Expiring(LockstepLock):
 
 
 class Abandoning(Consumer):
-    """A thread abandons the lock and goes on elsewhere: an interrupt has ended its visit."""
+    """A thread abandons the lock and goes on elsewhere: an interrupt has ended its suspension."""
 
     def __init__(self, seed: int) -> None:
         # Rare switches: a search starts again if the other thread has run meanwhile.
@@ -178,7 +178,7 @@ class Abandoning(Consumer):
     @guarded
     async def _abandon(self) -> None:
         core = self.core
-        assert await core.visit(FAR_MS) is not None
+        assert await core.suspend_poll(FAR_MS) is not None
 
     def read(self) -> None:
         for _ in range(3):
@@ -198,7 +198,7 @@ def test_those_who_wait_for_an_abandoned_lock_do_not_wait_for_each_other() -> No
         consumer.lockstep.run(
             reader=consumer.read,
             abandoning=consumer.abandon,
-            visitor=consumer.steer,
+            other=consumer.steer,
             another=consumer.steer,
         )
         assert consumer.inside == []
@@ -267,7 +267,7 @@ def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
         except ConcurrentModificationError:
             consumer.turned_away += 1
 
-    lockstep.run(one=read, two=read, visitor=consumer.steer)
+    lockstep.run(one=read, two=read, other=consumer.steer)
     assert len(polled) + consumer.turned_away == 2
     assert polled
 

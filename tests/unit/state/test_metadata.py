@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from kafka import errors
 
-from tandem_kafka.shared.metadata import ClusterMetadata
+from tandem_kafka.state.metadata import ClusterMetadata
 from tandem_kafka.types import (
     NO_TOPIC_ID,
     ClusterSnapshot,

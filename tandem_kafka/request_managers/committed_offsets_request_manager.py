@@ -15,7 +15,7 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction, reaction_to
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest
@@ -49,7 +49,7 @@ class _Lookup:
     found: Committed = field(default_factory=dict)
 
 
-class CommittedOffsetsManager(RequestManager):
+class CommittedOffsetsRequestManager(RequestManager):
     """One lookup per set of partitions, retried while a caller waits for it.
 
     A partition has no committed offset only if the response says so. If the broker does not know
@@ -60,7 +60,7 @@ class CommittedOffsetsManager(RequestManager):
     def __init__(
         self,
         context: ManagerContext,
-        coordinator: CoordinatorManager,
+        coordinator: CoordinatorRequestManager,
         refresh_metadata: Callable[[Iterable[str]], None],
     ) -> None:
         self._context = context

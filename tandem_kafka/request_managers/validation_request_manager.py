@@ -24,10 +24,10 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext, due_for_retry
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.position_manager import PositionsManager
+from tandem_kafka.request_managers.positions_request_manager import PositionsRequestManager
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
 from tandem_kafka.request_managers.recreated import RecreatedTopics
-from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
+from tandem_kafka.state.partition import AssignedPartition, FetchState, Position
 from tandem_kafka.types import (
     UNKNOWN_EPOCH,
     UNKNOWN_OFFSET,
@@ -50,11 +50,14 @@ FIRST_VERSION = 3
 Requested = Mapping[TopicPartition, tuple[AssignedPartition, Position]]
 
 
-class ValidationManager(RequestManager):
+class ValidationRequestManager(RequestManager):
     """Watches leaders, and validates positions after a change of leader."""
 
     def __init__(
-        self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
+        self,
+        context: ManagerContext,
+        metadata: MetadataRefresher,
+        positions: PositionsRequestManager,
     ) -> None:
         self._context = context
         self._metadata = metadata

@@ -16,7 +16,7 @@ from tandem_kafka.network.request import ANY_NODE, ClientResponse, ToNode, Unsen
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.telemetry.measurements import Measurements
-from tandem_kafka.shared.state_machine import StateMachine
+from tandem_kafka.state.state_machine import StateMachine
 from tandem_kafka.types import Node
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decode_message
@@ -111,7 +111,7 @@ class _Subscription:
         )
 
 
-class TelemetryManager(RequestManager):
+class TelemetryRequestManager(RequestManager):
     """Pushes metrics while a broker subscribes to them.
 
     Without a broker that offers GetTelemetrySubscriptions, no request is sent. Kafka offers it only

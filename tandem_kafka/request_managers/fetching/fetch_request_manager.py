@@ -31,9 +31,9 @@ from tandem_kafka.request_managers.fetching.session import FetchTarget, SessionR
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.request_managers.fetching.standing import StandingFetches
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.position_manager import PositionsManager
-from tandem_kafka.shared.partition import AssignedPartition
-from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.request_managers.positions_request_manager import PositionsRequestManager
+from tandem_kafka.state.partition import AssignedPartition
+from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import NO_TOPIC_ID, Node, TopicPartition
 from tandem_kafka.wire.fetch_request import (
     FIRST_VERSION_WITH_IDS,
@@ -63,11 +63,14 @@ BYPASS_SHARE = 50
 BYPASS_LONGEST_WAIT_MS = 100
 
 
-class FetchManager(RequestManager):
+class FetchRequestManager(RequestManager):
     """Decides what to fetch from which broker, and when there is room for it."""
 
     def __init__(
-        self, context: ManagerContext, metadata: MetadataRefresher, positions: PositionsManager
+        self,
+        context: ManagerContext,
+        metadata: MetadataRefresher,
+        positions: PositionsRequestManager,
     ) -> None:
         self._context = context
         self._metadata = metadata

@@ -21,16 +21,16 @@ from typing import Any, Final, TypeVar
 from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, RecordLockLostError
 from tandem_kafka.runtime import Clock
 from tandem_kafka.runtime.process import PROCESS
-from tandem_kafka.shared.locks import (
+from tandem_kafka.state.locks import (
     FIRST_TOKEN,
     NEXT_OFFSET,
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
-    Run,
+    LockedRun,
     count_of,
 )
-from tandem_kafka.shared.pace import Pace
+from tandem_kafka.state.pace import Pace
 from tandem_kafka.types import TopicPartition
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class LockedRecords:
         self._ahead: list[LockedPartition] = []
         self._acknowledged: deque[Acknowledgement] = deque()
         #: What the application works on.
-        self._handed: dict[Run, None] = {}
+        self._handed: dict[LockedRun, None] = {}
         self._noticed = False
         #: When the network thread takes what is accepted, without a notice of it; None if it needs
         #: one. Writer: the network thread.
@@ -155,7 +155,7 @@ class LockedRecords:
         """Let the application make acknowledgements without a notice until they are next taken."""
         self._noticed = True
 
-    def handed(self) -> tuple[Run, ...]:
+    def handed(self) -> tuple[LockedRun, ...]:
         """Return what the application works on."""
         while True:
             try:
@@ -171,7 +171,7 @@ class LockedRecords:
         renew_ms = int(self.renew_ms)
         return renew_ms and max((run.handed_ms + renew_ms for run in self.handed()), default=0)
 
-    def forget_ended(self, now_ms: int) -> list[Run]:
+    def forget_ended(self, now_ms: int) -> list[LockedRun]:
         """Forget, and return, what the application works on without a lock."""
         found = []
         for run in self.handed():
@@ -250,7 +250,7 @@ class LockedRecords:
     def _comes_often(self) -> bool:
         return self._paused_ms < self.lock_ms // 2
 
-    def hand_out(self, run: Run, stop: int, now_ms: int) -> bool:
+    def hand_out(self, run: LockedRun, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
         self._asked_ms = None
         if run.handed and run.handed[-1][1] == now_ms:
@@ -264,7 +264,7 @@ class LockedRecords:
             self._notify()  # the network thread renews it
         return True
 
-    def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:
+    def acknowledge(self, run: LockedRun, offset: int, how: AcknowledgeType) -> None:
         """Acknowledge a record that the application was given; any thread may call this.
 
         Raises:
@@ -298,7 +298,7 @@ class LockedRecords:
         if not self._noticed:  # most programs come here for each record
             self._notify()
 
-    def accept_up_to(self, run: Run, stop: int) -> None:
+    def accept_up_to(self, run: LockedRun, stop: int) -> None:
         """Accept the records before an offset that the application has not acknowledged.
 
         The broker decides whether their locks have ended, and `commit()` tells.
@@ -319,7 +319,7 @@ class LockedRecords:
             run.release()
         self._notify()
 
-    def cut(self, run: Run, stop: int) -> None:
+    def cut(self, run: LockedRun, stop: int) -> None:
         """Note that the application is not given the records from an offset on."""
         run.last = stop - 1
 
@@ -353,13 +353,13 @@ def _move(source: deque[T], target: deque[T]) -> None:
     target.extend(islice(iter(source.popleft, None), 1))
 
 
-def _check_lock(run: Run, offset: int, now_ms: int) -> None:
+def _check_lock(run: LockedRun, offset: int, now_ms: int) -> None:
     """Raise an error if the lock of a record has ended."""
     if now_ms >= run.lock_times(offset)[0] or run.partition.lost:
         raise _lock_lost(run, offset, now_ms)
 
 
-def _lock_lost(run: Run, offset: int, now_ms: int) -> RecordLockLostError:
+def _lock_lost(run: LockedRun, offset: int, now_ms: int) -> RecordLockLostError:
     """Return the error for a record whose lock has ended."""
     tp = run.partition.tp
     why = (
