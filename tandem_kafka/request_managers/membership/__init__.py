@@ -2,5 +2,5 @@
 
 `choice.py` chooses between `kip848`, `classic` and `ungrouped.py`, which have one interface
 (`interface.py`). They share `callbacks.py` (of the listener), `removals.py` (by the coordinator),
-`timers.py` and `state_machine.py`.
+`timers.py` and `heartbeat_schedule.py`. `states.py` has the states of a protocol.
 """
