@@ -183,6 +183,21 @@ class Changes:
         self.count += 1
 
 
+class _Flag:
+    """A condition under which a partition is not returned, or not fetched; setting it is noted."""
+
+    def __set_name__(self, owner: type[AssignedPartition], name: str) -> None:
+        self._slot = f"_{name}"
+
+    def __get__(self, partition: AssignedPartition, owner: type[AssignedPartition]) -> bool:
+        held: bool = getattr(partition, self._slot)
+        return held
+
+    def __set__(self, partition: AssignedPartition, value: bool) -> None:
+        setattr(partition, self._slot, value)
+        partition.note_flag()
+
+
 class AssignedPartition(FetchProgress):
     """The state of one partition while it is assigned; each assignment creates a new object."""
 
@@ -301,39 +316,20 @@ class AssignedPartition(FetchProgress):
         """Whether the application or its workers have paused it."""
         return self._paused or self._paused_by_workers
 
-    @property
-    def paused(self) -> bool:
-        """Whether the application has paused it."""
-        return self._paused
-
-    @paused.setter
-    def paused(self, paused: bool) -> None:
-        self._paused = paused
-        self._note_flag()
-
-    @property
-    def paused_by_workers(self) -> bool:
-        """Whether workers have paused it.
-
-        Invariant: a separate flag. With one for both, workers would resume what the application
-        has paused in the meantime, and the application would end the limit of the workers.
-        """
-        return self._paused_by_workers
-
-    @paused_by_workers.setter
-    def paused_by_workers(self, paused: bool) -> None:
-        self._paused_by_workers = paused
-        self._note_flag()
-
-    @property
-    def pending_revocation(self) -> bool:
-        """Whether it is about to be revoked."""
-        return self._pending_revocation
-
-    @pending_revocation.setter
-    def pending_revocation(self, pending: bool) -> None:
-        self._pending_revocation = pending
-        self._note_flag()
+    #: Whether the application has paused it.
+    paused = _Flag()
+    #: Whether workers have paused it. Invariant: a separate flag. With one for both, workers would
+    #: resume what the application has paused in the meantime, and the application would end the
+    #: limit of the workers.
+    paused_by_workers = _Flag()
+    #: Whether it is about to be revoked.
+    pending_revocation = _Flag()
+    #: Whether the listener has not been notified of its assignment yet.
+    awaiting_callback = _Flag()
+    #: Whether its topic is no longer subscribed, so that the group will revoke it.
+    dropped = _Flag()
+    #: Whether another member may own it, until the coordinator responds.
+    unconfirmed = _Flag()
 
     @property
     def stop_at(self) -> int | None:
@@ -345,37 +341,8 @@ class AssignedPartition(FetchProgress):
         self._stop_at = offset
         self._changes.note(self)
 
-    @property
-    def awaiting_callback(self) -> bool:
-        """Whether the listener has not been notified of its assignment yet."""
-        return self._awaiting_callback
-
-    @awaiting_callback.setter
-    def awaiting_callback(self, awaiting: bool) -> None:
-        self._awaiting_callback = awaiting
-        self._note_flag()
-
-    @property
-    def dropped(self) -> bool:
-        """Whether its topic is no longer subscribed, so that the group will revoke it."""
-        return self._dropped
-
-    @dropped.setter
-    def dropped(self, dropped: bool) -> None:
-        self._dropped = dropped
-        self._note_flag()
-
-    @property
-    def unconfirmed(self) -> bool:
-        """Whether another member may own it, until the coordinator responds."""
-        return self._unconfirmed
-
-    @unconfirmed.setter
-    def unconfirmed(self, unconfirmed: bool) -> None:
-        self._unconfirmed = unconfirmed
-        self._note_flag()
-
-    def _note_flag(self) -> None:
+    def note_flag(self) -> None:
+        """Note that a flag was set."""
         self.returnable = not (self._unconfirmed or self._withheld)
         self._changes.note(self)
 
