@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tandem_kafka.errors import UnsupportedVersionError
-from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
-from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
 from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.types import LeaveOperation
 
 log = client_logger(__name__)
 
@@ -25,7 +22,7 @@ def choose_membership(
     protocol = context.config.group_protocol
     # Classic groups do not support these assignors, so there is no fallback.
     if protocol == "auto" and not context.config.group_local_assignors:
-        return AutoMembership(context, coordinator, metadata)
+        return cast("Membership", AutoMembership(context, coordinator, metadata))
     if protocol == "auto":
         log.info(
             "group %s: group_protocol='auto' uses 'consumer' (KIP-848), because "
@@ -90,43 +87,10 @@ class AutoMembership:
         self._membership = _classic(self._context, self._coordinator, self._metadata)
         self._membership.application_polled()
 
-    @property
-    def resolves_regex(self) -> bool:
-        """See `Membership`; False after the fallback to the classic protocol."""
-        return self._membership.resolves_regex
-
-    def application_polled(self) -> None:
-        """See `Membership`."""
-        self._membership.application_polled()
-
-    def subscription_changed(self) -> None:
-        """See `Membership`."""
-        self._membership.subscription_changed()
-
-    def prepare_to_leave(self) -> None:
-        """See `Membership`."""
-        self._membership.prepare_to_leave()
-
-    def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
-        """See `Membership`."""
-        self._membership.leave(future, operation, reason)
-
-    def callback_completed(self, number: int, error: Exception | None) -> None:
-        """See `Membership`."""
-        self._membership.callback_completed(number, error)
-
     def commit_rejected(self, error: Exception) -> None:
-        """See `Membership`."""
+        """See `Membership`; the manager of commits keeps this method for good."""
         self._membership.commit_rejected(error)
 
-    def enforce_rebalance(self, reason: str) -> None:
-        """See `Membership`."""
-        self._membership.enforce_rebalance(reason)
-
-    def poll(self, now_ms: int) -> PollResult:
-        """See `Membership`."""
-        return self._membership.poll(now_ms)
-
-    def close(self, now_ms: int) -> PollResult:
-        """See `Membership`."""
-        return self._membership.close(now_ms)
+    def __getattr__(self, name: str) -> Any:
+        """Return a method or property of `Membership`: that of the protocol in use."""
+        return getattr(self._membership, name)
