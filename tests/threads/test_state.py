@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tandem_kafka.consumer import collector as collector_module
+from tandem_kafka.consumer import fetch_collector as collector_module
 from tandem_kafka.request_managers.fetching import fetch_request_manager as fetch_module
 from tandem_kafka.state import fetch_buffer, partition, subscription
 from tandem_kafka.state.partition import AssignedPartition, Consumed, Position
@@ -113,7 +113,7 @@ def test_room_freed_during_a_check_of_the_network_thread_is_not_missed(seed: int
     reading = Reading(TP)
     reading.subscription, reading.buffer = world.subscription, world.buffer
     woken: list[int] = []
-    collector = collector_module.Collector(
+    collector = collector_module.FetchCollector(
         world.subscription,
         world.buffer,
         reading.collector._deserializers,
