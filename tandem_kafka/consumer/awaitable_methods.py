@@ -29,7 +29,6 @@ class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):
         """Wait for the first contact with the cluster, and subscribe; see `Parts.begin`."""
         self._parts = parts
         self._core = parts.core
-        self._positions = parts.positions
         self._commits = parts.commits
         self._reading = parts.reading
         subscribe = partial(SubscriptionMethods.subscribe, self, topics) if topics else None

@@ -14,9 +14,20 @@ from tandem_kafka.consumer.arguments import (
 )
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
-from tandem_kafka.consumer.positions import Positions
-from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.errors import KafkaTimeoutError, NotAssignedError, reason_of
+from tandem_kafka.events.application import (
+    FetchCommitted,
+    ListOffsets,
+    ResetOffsets,
+    UpdatePositions,
+)
+from tandem_kafka.types import (
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+    names_of,
+)
 
 _EARLIEST, _LATEST = -2, -1
 
@@ -24,7 +35,6 @@ _EARLIEST, _LATEST = -2, -1
 class OffsetMethods(WithCore):
     """A part of both consumers."""
 
-    _positions: Positions
     _commits: Commits
 
     @overload
@@ -54,16 +64,24 @@ class OffsetMethods(WithCore):
                 ``default_api_timeout_ms``.
             WakeupError: ``wakeup()`` was called.
         """
-        self._core.check_readable()
+        core = self._core
+        core.check_readable()
         tp = check_partition(partition)
-        try:
-            found = await self._positions.position(tp, timeout_ms)
-        except KafkaTimeoutError:
-            if timeout_ms is None:
-                raise
-            return None
-        offset: int = found.offset
-        return offset
+        deadline_ms = core.deadline_ms(timeout_ms)
+        while True:
+            state = core.engine.subscription.get(tp)
+            valid = state.has_valid_position  # read before the position
+            position = state.position
+            if position is not None and valid:
+                core.raise_if_woken()
+                return position.offset
+            event = UpdatePositions(deadline_ms=deadline_ms, partition=tp)
+            try:
+                await core.ask(event, interruptible=True)
+            except KafkaTimeoutError:
+                if timeout_ms is None:
+                    raise
+                return None
 
     @any_thread
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -77,7 +95,7 @@ class OffsetMethods(WithCore):
         Raises:
             NotAssignedError: A partition is not assigned, or no partition is.
         """
-        self._positions.reset(each_partition(partitions), _EARLIEST)
+        _reset(self._core, each_partition(partitions), _EARLIEST)
 
     @any_thread
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
@@ -91,7 +109,7 @@ class OffsetMethods(WithCore):
         Raises:
             NotAssignedError: A partition is not assigned, or no partition is.
         """
-        self._positions.reset(each_partition(partitions), _LATEST)
+        _reset(self._core, each_partition(partitions), _LATEST)
 
     @any_thread
     async def beginning_offsets(
@@ -107,7 +125,7 @@ class OffsetMethods(WithCore):
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        return await _edges(self._positions, partitions, _EARLIEST, timeout_ms)
+        return await _edges(self._core, partitions, _EARLIEST, timeout_ms)
 
     @any_thread
     async def end_offsets(
@@ -126,7 +144,7 @@ class OffsetMethods(WithCore):
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        return await _edges(self._positions, partitions, _LATEST, timeout_ms)
+        return await _edges(self._core, partitions, _LATEST, timeout_ms)
 
     @any_thread
     async def offsets_for_times(
@@ -149,7 +167,7 @@ class OffsetMethods(WithCore):
         chosen = check_timestamps(timestamps)
         if timeout_ms == 0:
             return dict.fromkeys(chosen)
-        return await self._positions.look_up(chosen, timeout_ms)
+        return await _look_up(self._core, chosen, timeout_ms)
 
     @any_thread
     async def commit(
@@ -225,15 +243,29 @@ class OffsetMethods(WithCore):
             KafkaTimeoutError: The lookup did not finish in time.
             WakeupError: ``wakeup()`` was called.
         """
-        self._core.check_usable()
-        self._core.require_group()
+        core = self._core
+        core.check_usable()
+        core.require_group()
         tp = check_partition(partition)
-        found = (await self._positions.committed([tp], timeout_ms))[tp]
+        event = FetchCommitted(
+            deadline_ms=core.deadline_ms(timeout_ms), partitions=frozenset((tp,))
+        )
+        found = (await core.ask(event, interruptible=True))[tp]
         return found if metadata or found is None else found.offset
 
 
+def _reset(core: Core, partitions: Iterable[TopicPartition], timestamp: int) -> None:
+    """Look up new positions when they are needed; without partitions, those of all."""
+    chosen = frozenset(partitions) or frozenset(core.engine.subscription.assigned)
+    if not chosen:
+        msg = "no partitions are assigned; call assign(), or subscribe() and poll() first"
+        raise NotAssignedError(msg)
+    deadline_ms = core.deadline_ms(None)
+    core.ask_now(ResetOffsets(deadline_ms=deadline_ms, partitions=chosen, timestamp=timestamp))
+
+
 async def _edges(
-    positions: Positions,
+    core: Core,
     partitions: Iterable[TopicPartition],
     timestamp: int,
     timeout_ms: float | None,
@@ -241,5 +273,22 @@ async def _edges(
     chosen = check_partitions(partitions)
     if timeout_ms == 0:
         return {}  # as in the Java client: no request and no error
-    found = await positions.look_up(dict.fromkeys(chosen, timestamp), timeout_ms)
+    found = await _look_up(core, dict.fromkeys(chosen, timestamp), timeout_ms)
     return {tp: offset.offset for tp, offset in found.items() if offset is not None}
+
+
+async def _look_up(
+    core: Core, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    if not timestamps:
+        return {}
+    if timeout_ms is None:
+        # The default of kafka-python; the Java client only uses default.api.timeout.ms.
+        timeout_ms = min(core.config.request_timeout_ms, core.config.default_api_timeout_ms)
+    event = ListOffsets(deadline_ms=core.deadline_ms(timeout_ms), timestamps=dict(timestamps))
+    try:
+        return await core.ask(event)
+    except KafkaTimeoutError as error:
+        names, reason = names_of(timestamps), reason_of(error)
+        msg = f"Failed to get offsets by times in {timeout_ms} ms for {names}: {reason}"
+        raise KafkaTimeoutError(msg) from error

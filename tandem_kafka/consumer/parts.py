@@ -20,7 +20,6 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.network_thread_options import for_network_thread
 from tandem_kafka.consumer.poller import Poller
-from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.engine.assembly import Build, assemble, managers_of_consumer
@@ -156,7 +155,6 @@ class ConsumerParts(Parts):
         core, engine = self.core, self.core.engine
         self.listener = ListenerCalls(core)
         self.commits = Commits(core, interceptors)
-        self.positions = Positions(core)
         self.collector = FetchCollector(
             engine.subscription,
             engine.buffer,

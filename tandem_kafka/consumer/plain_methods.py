@@ -10,12 +10,14 @@ from tandem_kafka.consumer.arguments import check_offset, check_partition, each_
 from tandem_kafka.consumer.concurrent_calls import any_thread
 from tandem_kafka.consumer.inquiries import Inquiries
 from tandem_kafka.consumer.parts import ConsumerParts
-from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.events.application import CurrentLag, Pause, Resume, Seek, StopAt
 from tandem_kafka.types import (
     NO_TOPIC_ID,
     ConsumerGroupMetadata,
     OffsetAndMetadata,
+    OffsetOfTopic,
     TopicPartition,
+    epoch_of,
 )
 
 
@@ -26,7 +28,6 @@ class PlainMethods(Inquiries):
     """
 
     _parts: ConsumerParts
-    _positions: Positions
 
     def subscription(self) -> set[str] | None:
         """Return the subscribed or matched topics, or None without a subscription.
@@ -57,7 +58,14 @@ class PlainMethods(Inquiries):
         """
         check_partition(partition)
         target = check_offset(offset)
-        self._positions.seek(partition, target)
+        event = Seek(
+            deadline_ms=self._core.deadline_ms(None),
+            partition=partition,
+            offset=target.offset,
+            leader_epoch=epoch_of(target),
+            topic_id=target.topic_id if isinstance(target, OffsetOfTopic) else NO_TOPIC_ID,
+        )
+        self._core.ask_now(event)
 
     @any_thread
     def pause(self, *partitions: TopicPartition) -> None:
@@ -72,7 +80,7 @@ class PlainMethods(Inquiries):
         Raises:
             NotAssignedError: One of them is not assigned.
         """
-        self._positions.pause(each_partition(partitions))
+        self._pause(Pause, each_partition(partitions))
 
     @any_thread
     def resume(self, *partitions: TopicPartition) -> None:
@@ -84,13 +92,22 @@ class PlainMethods(Inquiries):
         Raises:
             NotAssignedError: One of them is not assigned.
         """
-        self._positions.resume(each_partition(partitions))
+        self._pause(Resume, each_partition(partitions))
 
     @any_thread
     def _pause_for_workers(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Pause or resume partitions for workers, apart from the application's own pauses."""
-        change = self._positions.pause if paused else self._positions.resume
-        change(partitions, by_workers=True)
+        self._pause(Pause if paused else Resume, partitions, by_workers=True)
+
+    def _pause(
+        self,
+        kind: type[Pause | Resume],
+        partitions: Iterable[TopicPartition],
+        *,
+        by_workers: bool = False,
+    ) -> None:
+        deadline_ms, chosen = self._core.deadline_ms(None), frozenset(partitions)
+        self._core.ask_now(kind(deadline_ms=deadline_ms, partitions=chosen, by_workers=by_workers))
 
     def _listen(self, listener: Any) -> None:
         """Replace the listener of a subscription of any kind, for workers and landings."""
@@ -133,7 +150,8 @@ class PlainMethods(Inquiries):
         """
         check_partition(partition)
         end = None if offset is None else check_offset(offset).offset
-        self._positions.stop_at(partition, end)
+        deadline_ms = self._core.deadline_ms(None)
+        self._core.ask_now(StopAt(deadline_ms=deadline_ms, partition=partition, offset=end))
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of the last fetch response, or None before the first.
@@ -158,7 +176,8 @@ class PlainMethods(Inquiries):
         Raises:
             NotAssignedError: The partition is not assigned.
         """
-        return self._positions.lag(check_partition(partition))
+        deadline_ms, tp = self._core.deadline_ms(None), check_partition(partition)
+        return self._core.ask_now(CurrentLag(deadline_ms=deadline_ms, partition=tp))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return this consumer's membership, for a transactional producer (KIP-447).

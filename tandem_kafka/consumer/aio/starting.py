@@ -13,7 +13,7 @@ from tandem_kafka.runtime import Runtime
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health
 
-_MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_positions", "_reading"))
+_MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_reading"))
 
 
 class Startable:
