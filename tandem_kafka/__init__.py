@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health, PartitionHealth
     from tandem_kafka.consumer.installation import install, uninstall
     from tandem_kafka.consumer.listener import ConsumerRebalanceListener
-    from tandem_kafka.consumer.records import ConsumerRecords
+    from tandem_kafka.consumer.reading.records import ConsumerRecords
     from tandem_kafka.consumer.share.consumer import ShareConsumer
     from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
     from tandem_kafka.runtime.native import native_available
@@ -100,7 +100,7 @@ _HOMES: Final = {
     "AsyncShareConsumer": "tandem_kafka.consumer.aio.share_consumer",
     "ConsumerOptions": "tandem_kafka.config",
     "ConsumerRebalanceListener": "tandem_kafka.consumer.listener",
-    "ConsumerRecords": "tandem_kafka.consumer.records",
+    "ConsumerRecords": "tandem_kafka.consumer.reading.records",
     "Health": "tandem_kafka.consumer.health",
     "KafkaConsumer": "tandem_kafka.consumer.consumer",
     "PartitionHealth": "tandem_kafka.consumer.health",

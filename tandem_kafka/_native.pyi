@@ -74,7 +74,7 @@ class Records(list[ConsumerRecord]):
     def place_of(self, index: int) -> tuple[int, int]: ...
 
 class Feed:
-    """See `tandem_kafka.consumer.iteration.Feed`."""
+    """See `tandem_kafka.consumer.reading.iteration.Feed`."""
 
     @property
     def given(self) -> int: ...
@@ -90,7 +90,7 @@ class Feed:
     def stop(self) -> None: ...
 
 class Loop:
-    """See `tandem_kafka.consumer.iteration.PythonLoop`."""
+    """See `tandem_kafka.consumer.reading.iteration.PythonLoop`."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ConsumerRecord: ...

@@ -8,8 +8,8 @@ from typing import assert_never
 
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.fetch_collector import FetchCollector
 from tandem_kafka.consumer.listener import ListenerCalls, callback_error
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import ApplyAssignment, CallbackCompleted
 from tandem_kafka.events.background import (

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar
 from tandem_kafka.consumer.arguments import check_leave
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core, guarded
-from tandem_kafka.consumer.iteration import Iteration
 from tandem_kafka.consumer.listener import ListenerCalls, callback_error
+from tandem_kafka.consumer.reading.iteration import Iteration
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.events.application import (
     Close,

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.events.application import (
     Assigned,
     AutoCommit,

@@ -8,16 +8,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
 from tandem_kafka.config import Config, default_config, sealed
-from tandem_kafka.consumer.arrow_form import ArrowForm
-from tandem_kafka.consumer.blocking_methods import BlockingMethods
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
-from tandem_kafka.consumer.iteration import Loop
-from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
+from tandem_kafka.consumer.methods.blocking_methods import BlockingMethods
+from tandem_kafka.consumer.methods.kafka_python_attributes import KafkaPythonAttributes
+from tandem_kafka.consumer.methods.plain_methods import PlainMethods
 from tandem_kafka.consumer.parts import ConsumerParts, named_client
-from tandem_kafka.consumer.plain_methods import PlainMethods
-from tandem_kafka.consumer.poller import returning
-from tandem_kafka.consumer.reading import Reading
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.arrow_form import ArrowForm
+from tandem_kafka.consumer.reading.iteration import Loop
+from tandem_kafka.consumer.reading.poller import returning
+from tandem_kafka.consumer.reading.reading import Reading
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.types import ArrowDecoder, ConsumerRecord, KeyT, ValueT

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.closing import ConsumerClosing, Hook
-from tandem_kafka.consumer.cluster_methods import bootstrap
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.diagnosis import remember, warn_of_namesake
-from tandem_kafka.consumer.fetch_collector import FetchCollector
-from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.network_thread_options import for_network_thread
-from tandem_kafka.consumer.poller import Poller
-from tandem_kafka.consumer.reading import Reading
+from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.interceptors import Interceptors
+from tandem_kafka.consumer.reading.poller import Poller
+from tandem_kafka.consumer.reading.reading import Reading
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.engine.assembly import Build, assemble, managers_of_consumer
+from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.events.application import Bootstrap
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers
@@ -37,6 +38,26 @@ def _health(core: Core) -> Health:
     from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
 
     return health_of(core)
+
+
+async def bootstrap(core: Core, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
+    """Wait until the cluster has been reached.
+
+    Raises:
+        KafkaTimeoutError: No broker responded in time.
+    """
+    config = core.config
+    if timeout_ms is None:
+        timeout_ms = config.bootstrap_timeout_ms
+    try:
+        await core.ask(Bootstrap(deadline_ms=core.deadline_ms(timeout_ms), refresh=refresh))
+    except KafkaTimeoutError:
+        troubles = core.engine.loop.troubles(core.clock.now_ms())
+        if not troubles:
+            servers = (f"{host}:{port}" for host, port in config.bootstrap_servers)
+            troubles = [f"still connecting to {', '.join(servers)}; allow more time"]
+        msg = f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}"
+        raise KafkaTimeoutError(msg) from None
 
 
 def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:

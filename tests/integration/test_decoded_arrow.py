@@ -76,7 +76,7 @@ def test_few_bytes_are_decoded_together(
     kafka: RealKafka, topic: str, consume: Consume, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Large columns took as long for their memory as for their content."""
-    monkeypatch.setattr("tandem_kafka.consumer.reading._DECODED_BYTES", 1_000)
+    monkeypatch.setattr("tandem_kafka.consumer.reading.reading._DECODED_BYTES", 1_000)
     kafka.admin.produce(topic, [Record(b"x" * 100) for _ in range(40)])
     consumer = consume()
     consumer.assign(partitions_of(topic, 1))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tandem_kafka import AsyncKafkaConsumer
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import TopicPartition

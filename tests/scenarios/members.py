@@ -10,7 +10,7 @@ from typing import Any, Literal
 from kafka.errors import GroupIdNotFoundError
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedInstanceIdError
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.simulation import Simulation

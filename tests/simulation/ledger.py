@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka_testing import Simulation
 from tests.scenarios.numbered_records import create_topic as topic

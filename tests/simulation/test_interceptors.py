@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import CommitFailedError, IllegalStateError
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.consumer import poller
 from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.consumer.reading import poller
 from tandem_kafka.errors import RebalanceCallbackError, TopicAuthorizationFailedError
 from tandem_kafka.events.application import Poll
 from tandem_kafka.wire.messages import ListOffsetsRequest, ListOffsetsResponse

@@ -104,7 +104,7 @@ def test_a_rebalance_is_completed_while_poll_raises(protocol: str, way: str) -> 
 
 
 def test_the_log_names_what_poll_raises_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "tandem_kafka.consumer.poller")
+    caplog.set_level(logging.WARNING, "tandem_kafka.consumer.reading.poller")
     with Simulation("log") as simulation:
         consumer = member(simulation, "classic")
         until_poison(consumer, "poll")
@@ -131,7 +131,7 @@ def test_an_error_with_another_text_each_time_does_not_fill_the_log(
     def unreadable(_: bytes | None) -> int:
         raise ValueError(f"cannot identify <object at {next(texts):#x}>")
 
-    caplog.set_level(logging.WARNING, "tandem_kafka.consumer.poller")
+    caplog.set_level(logging.WARNING, "tandem_kafka.consumer.reading.poller")
     with Simulation("texts") as simulation:
         simulation.cluster.create_topic("orders", 1)
         simulation.cluster.produce(TP, b"1")

@@ -27,7 +27,7 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         f"tandem_kafka.records.{'native_reader' if native else 'fetch_response'}"
     )
     managers = "tandem_kafka.request_managers.fetching"
-    collector = "tandem_kafka.consumer.fetch_collector"
+    collector = "tandem_kafka.consumer.reading.fetch_collector"
     monkeypatch.setattr(
         f"{managers}.fetch_request_manager.decode_fetch_response", answers.decode_fetch_response
     )

@@ -7,10 +7,10 @@ from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import core as core_module
-from tandem_kafka.consumer import poller as poller_module
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.poller import Poller
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading import poller as poller_module
+from tandem_kafka.consumer.reading.poller import Poller
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events import queues
 from tandem_kafka.events.background import ErrorEvent

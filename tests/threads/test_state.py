@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tandem_kafka.consumer import fetch_collector as collector_module
+from tandem_kafka.consumer.reading import fetch_collector as collector_module
 from tandem_kafka.request_managers.fetching import fetch_request_manager as fetch_module
 from tandem_kafka.state import fetch_buffer, partition, subscription
 from tandem_kafka.state.partition import AssignedPartition, Consumed, Position

@@ -13,7 +13,7 @@ from tandem_kafka.consumer import commits as commits_module
 from tandem_kafka.consumer import core as core_module
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core, guarded
-from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
 from tandem_kafka.runtime import callers, driver
 from tandem_kafka.runtime.callers import Threads, run

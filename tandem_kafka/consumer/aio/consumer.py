@@ -13,12 +13,12 @@ from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
-from tandem_kafka.consumer.arrow_form import ArrowForm
-from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
+from tandem_kafka.consumer.methods.awaitable_methods import AwaitableMethods
+from tandem_kafka.consumer.methods.plain_methods import PlainMethods
 from tandem_kafka.consumer.parts import ConsumerParts, named_client
-from tandem_kafka.consumer.plain_methods import PlainMethods
-from tandem_kafka.consumer.reading import ENDLESS_MS
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.arrow_form import ArrowForm
+from tandem_kafka.consumer.reading.reading import ENDLESS_MS
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import ArrowDecoder, ConsumerRecord, KeyT, ValueT
 

@@ -10,8 +10,8 @@ from tandem_kafka.config import sealed
 from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
-from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.parts import named_client
+from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.share.awaitable_methods import AwaitableShareMethods
 from tandem_kafka.consumer.share.consumer import batch_of, record_of
 from tandem_kafka.consumer.share.options import share_options

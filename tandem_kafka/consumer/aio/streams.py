@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, NoReturn, Self, TypeVar
 
-from tandem_kafka.consumer.iteration import Loop
-from tandem_kafka.consumer.publication import Publication
-from tandem_kafka.consumer.reading import Reading
+from tandem_kafka.consumer.reading.iteration import Loop
+from tandem_kafka.consumer.reading.publication import Publication
+from tandem_kafka.consumer.reading.reading import Reading
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from tandem_kafka.consumer.arguments import check_topics
-from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread, suspends_poll
+from tandem_kafka.consumer.methods.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.share.parts import ShareParts
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import Subscribe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem_kafka.consumer.arrow_form import ArrowForm
+from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.share.handing import Given
 from tandem_kafka.errors import (
     ArgumentTypeError,

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config, sealed
-from tandem_kafka.consumer.arrow_form import ArrowForm
-from tandem_kafka.consumer.blocking_methods import blocking
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
+from tandem_kafka.consumer.methods.blocking_methods import blocking
 from tandem_kafka.consumer.parts import named_client
-from tandem_kafka.consumer.poller import returning
+from tandem_kafka.consumer.reading.arrow_form import ArrowForm
+from tandem_kafka.consumer.reading.poller import returning
 from tandem_kafka.consumer.share.awaitable_methods import AwaitableShareMethods
 from tandem_kafka.consumer.share.handing import Given
 from tandem_kafka.consumer.share.options import How, share_options

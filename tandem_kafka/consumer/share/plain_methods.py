@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tandem_kafka.consumer.arguments import check_wait
 from tandem_kafka.consumer.concurrent_calls import any_thread
-from tandem_kafka.consumer.inquiries import Inquiries
+from tandem_kafka.consumer.methods.inquiries import Inquiries
 from tandem_kafka.consumer.share.columns import acknowledge_rows
 from tandem_kafka.consumer.share.options import How
 from tandem_kafka.consumer.share.parts import ShareParts

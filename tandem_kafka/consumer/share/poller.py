@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.poller import Polling, nested_error
+from tandem_kafka.consumer.reading.poller import Polling, nested_error
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.consumer.share.handing import Given, Handing
 from tandem_kafka.errors import KafkaError

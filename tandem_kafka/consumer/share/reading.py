@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
-from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.core import Core, guarded
-from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.reading.arrow_form import ArrowForm
+from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.share.columns import Columns, first_of
 from tandem_kafka.consumer.share.handing import Given, Handing
 from tandem_kafka.consumer.share.poller import SharePoller

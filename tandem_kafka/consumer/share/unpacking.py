@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.share.record import ShareRecord
 from tandem_kafka.errors import (
     CorruptRecordError,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.fetch_collector import FetchCollector
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.records import FetchedPartition, ReaderOptions, open_reader
 from tandem_kafka.state.fetch_buffer import CompletedFetch, FetchBuffer
 from tandem_kafka.state.partition import AssignedPartition, Position

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.types import TopicPartition
 from tests.unit.consumer.reading import A, B, C, Reading
 from tests.unit.records.making import GZIP, Rec, batch

@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import AutoCommit, CommitAsync
 from tandem_kafka.runtime.callers import OwnerLock

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.consumer.iteration import PythonLoop
 from tandem_kafka.consumer.listener import ListenerCalls
+from tandem_kafka.consumer.reading.iteration import PythonLoop
 from tandem_kafka.errors import WakeupError
 from tandem_kafka.events.application import ApplicationEvent, CallbackCompleted
 from tandem_kafka.events.background import PartitionsLost

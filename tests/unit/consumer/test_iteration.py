@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.consumer import iteration as module
-from tandem_kafka.consumer.iteration import Iteration, PythonLoop
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading import iteration as module
+from tandem_kafka.consumer.reading.iteration import Iteration, PythonLoop
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.state.partition import Position
 from tandem_kafka.types import ConsumerRecord
 from tests.implementations import IMPLEMENTATIONS, require_implementation

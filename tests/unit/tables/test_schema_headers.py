@@ -27,7 +27,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer  # noqa: E402
 from confluent_kafka.serialization import MessageField, SerializationContext  # noqa: E402
 from google.protobuf.api_pb2 import Method, Mixin  # noqa: E402
 
-from tandem_kafka.consumer.decoding import Decoding  # noqa: E402
+from tandem_kafka.consumer.reading.decoding import Decoding  # noqa: E402
 from tandem_kafka.tables import Avro, Protobuf  # noqa: E402 - it imports pyarrow
 from tests.unit.tables.avro_values import Registry, encoded, framed, record, status  # noqa: E402
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.share.handing import Given, Handing
 from tandem_kafka.consumer.share.unpacking import Unpacker
 from tandem_kafka.errors import CorruptRecordError, IllegalStateError, RecordLockLostError

@@ -11,7 +11,7 @@ import pytest
 
 from tandem_kafka import ConsumerRecord, ShareRecord
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.share.record import ShareRecords
 from tandem_kafka.consumer.share.unpacking import Chunk, Unpacker
 from tandem_kafka.state.locked_records import LockedRecords

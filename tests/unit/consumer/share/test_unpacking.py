@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.share.unpacking import Chunk, Rest, Unpacker, Unreadable
 from tandem_kafka.errors import CorruptRecordError
 from tandem_kafka.state.locked_records import LockedRecords

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
 from tandem_kafka.consumer.concurrent_calls import any_thread
-from tandem_kafka.consumer.inquiries import Inquiries
+from tandem_kafka.consumer.methods.inquiries import Inquiries
 from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.events.application import CurrentLag, Pause, Resume, Seek, StopAt
 from tandem_kafka.types import (

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.types import ConsumerRecord, Offsets, TopicPartition
 

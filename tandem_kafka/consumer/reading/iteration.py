@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.publication import Handed, Publication
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.publication import Handed, Publication
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime.native import native
 from tandem_kafka.state.partition import AssignedPartition, Changes, Consumed, Position

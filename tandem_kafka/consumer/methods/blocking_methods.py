@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from tandem_kafka.consumer.arguments import check_offsets
-from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
+from tandem_kafka.consumer.methods.awaitable_methods import AwaitableMethods
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
-from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.concurrent_calls import WithCore
 from tandem_kafka.consumer.core import Core, guarded
-from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.fetch_collector import FetchCollector
-from tandem_kafka.consumer.interceptors import Interceptors
-from tandem_kafka.consumer.iteration import Feed, IteratedRecords, Iteration
-from tandem_kafka.consumer.poller import Poller
-from tandem_kafka.consumer.publication import Publication
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.arrow_form import ArrowForm
+from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.interceptors import Interceptors
+from tandem_kafka.consumer.reading.iteration import Feed, IteratedRecords, Iteration
+from tandem_kafka.consumer.reading.poller import Poller
+from tandem_kafka.consumer.reading.publication import Publication
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import ConsumerClosedError, RecordDeserializationError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger

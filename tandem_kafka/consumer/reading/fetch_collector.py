@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, MutableSequence
 
-from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.opened_chunk import OpenedChunk, Room
-from tandem_kafka.consumer.publication import Handed, Publication
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.opened_chunk import OpenedChunk, Room
+from tandem_kafka.consumer.reading.publication import Handed, Publication
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.records import TakenRecords, join_records
 from tandem_kafka.runtime.native import native

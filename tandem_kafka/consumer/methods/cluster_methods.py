@@ -9,10 +9,10 @@ from uuid import UUID
 from tandem_kafka.consumer.arguments import check_topics
 from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.parts import bootstrap
 from tandem_kafka.errors import (
     IllegalStateError,
     InvalidTopicError,
-    KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
 from tandem_kafka.events.application import (
@@ -168,26 +168,6 @@ async def known_partitions(core: Core, topic: str, timeout_ms: float | None) -> 
         event = PartitionsForTopic(deadline_ms=core.deadline_ms(timeout_ms), topic=name)
         known = await core.ask(event, interruptible=True)
     return set(known.partitions) if known is not None else set()
-
-
-async def bootstrap(core: Core, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
-    """Wait until the cluster has been reached.
-
-    Raises:
-        KafkaTimeoutError: No broker responded in time.
-    """
-    config = core.config
-    if timeout_ms is None:
-        timeout_ms = config.bootstrap_timeout_ms
-    try:
-        await core.ask(Bootstrap(deadline_ms=core.deadline_ms(timeout_ms), refresh=refresh))
-    except KafkaTimeoutError:
-        troubles = core.engine.loop.troubles(core.clock.now_ms())
-        if not troubles:
-            servers = (f"{host}:{port}" for host, port in config.bootstrap_servers)
-            troubles = [f"still connecting to {', '.join(servers)}; allow more time"]
-        msg = f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}"
-        raise KafkaTimeoutError(msg) from None
 
 
 async def _describe(core: Core, names: Iterable[str], deadline_ms: int) -> dict[str, TopicInfo]:

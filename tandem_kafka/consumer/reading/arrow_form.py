@@ -11,7 +11,7 @@ from tandem_kafka.types import ArrowDecoder, ConsumerRecord
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tandem_kafka.consumer.decoding import Decoding
+    from tandem_kafka.consumer.reading.decoding import Decoding
 
 
 #: Returns records, those of one partition after the other, as a record batch. If one cannot be
@@ -55,7 +55,7 @@ class ArrowForm(NamedTuple):
         """
         columns = check_arrow_columns(self.columns, others)
         # It imports pyarrow.
-        from tandem_kafka.consumer.decoding import Decoding  # noqa: PLC0415
+        from tandem_kafka.consumer.reading.decoding import Decoding  # noqa: PLC0415
 
         decoders = {"key": self.key, "value": self.value}
         given = {name: each for name, each in decoders.items() if each is not None}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tandem_kafka.consumer.cluster_methods import ClusterMethods
-from tandem_kafka.consumer.offset_methods import OffsetMethods
+from tandem_kafka.consumer.methods.cluster_methods import ClusterMethods
+from tandem_kafka.consumer.methods.offset_methods import OffsetMethods
+from tandem_kafka.consumer.methods.subscription_methods import SubscriptionMethods
 from tandem_kafka.consumer.parts import ConsumerParts
-from tandem_kafka.consumer.reading import Reading
-from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
+from tandem_kafka.consumer.reading.reading import Reading
 
 
 class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):

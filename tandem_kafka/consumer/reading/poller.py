@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.fetch_collector import FetchCollector
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import IllegalStateError, KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
