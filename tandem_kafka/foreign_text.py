@@ -12,11 +12,9 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 from unicodedata import category
 from urllib.parse import quote, quote_plus
-
-from tandem_kafka.secret import HIDDEN, Secret
 
 __all__ = ["LOGIN", "SentSecrets", "visible"]
 
@@ -270,3 +268,31 @@ _QUOTED: Final = (
     partial(quote, safe="", errors="surrogatepass"),
     partial(quote_plus, errors="surrogatepass"),
 )
+
+
+T = TypeVar("T")
+
+#: What is shown instead of a secret.
+HIDDEN: Final = "<hidden>"
+
+
+class Secret(Generic[T]):
+    """Hides a value.
+
+    Tools that collect errors show the local variables of each frame. A local variable that refers
+    to a password or token must therefore refer to a `Secret`. The value itself may only be used
+    within an expression.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def reveal(self) -> T:
+        """Return the value."""
+        return self._value
+
+    def __repr__(self) -> str:
+        """Return a placeholder."""
+        return HIDDEN

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from tandem_kafka.secret import HIDDEN
+from tandem_kafka.foreign_text import HIDDEN
 
 #: The repr of these has what is in them.
 _DATA: Final = (str, bytes, list, tuple, Mapping, AbstractSet)

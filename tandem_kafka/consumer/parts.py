@@ -14,7 +14,6 @@ from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.diagnosis import remember, warn_of_namesake
 from tandem_kafka.consumer.listener import ListenerCalls
-from tandem_kafka.consumer.network_thread_options import for_network_thread
 from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
 from tandem_kafka.consumer.reading.interceptors import Interceptors
@@ -30,6 +29,7 @@ from tandem_kafka.runtime.callers import Callers
 
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health
+
 
 _numbers = itertools.count(1)
 
@@ -189,3 +189,29 @@ class ConsumerParts(Parts):
         self.closing = ConsumerClosing(
             core, self.hooks, self.commits, self.listener, self.reading.iteration
         )
+
+
+def for_network_thread(config: Config) -> Config:
+    """Return the options without the objects that only the application thread calls.
+
+    The token provider is replaced by a weak reference, because logins call it.
+    """
+    provider = config.sasl_oauth_token_provider
+    return dataclasses.replace(
+        config,
+        key_deserializer=None,
+        value_deserializer=None,
+        interceptor_classes=(),
+        metric_reporters=(),
+        default_offset_commit_callback=None,
+        sasl_oauth_token_provider=None if provider is None else _weak_provider(provider),
+    )
+
+
+def _weak_provider(provider: Any) -> Any:
+    from tandem_kafka.consumer.weak_provider import WeakTokenProvider  # noqa: PLC0415 - few have one
+
+    try:
+        return WeakTokenProvider(provider)
+    except TypeError:  # its class has __slots__ without __weakref__
+        return provider

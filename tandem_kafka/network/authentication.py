@@ -25,10 +25,9 @@ from tandem_kafka.errors import (
     UnsupportedSaslMechanismError,
     for_code,
 )
-from tandem_kafka.foreign_text import SentSecrets
+from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.oidc import OidcTokens
-from tandem_kafka.secret import Secret
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 log = client_logger(__name__)

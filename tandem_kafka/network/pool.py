@@ -16,8 +16,10 @@ from tandem_kafka.errors import IllegalStateError, KafkaConnectionError, KafkaEr
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger, sent_secrets
 from tandem_kafka.metrics import ConsumerMetrics, Traffic
-from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
-from tandem_kafka.network.failures import (
+from tandem_kafka.network.connection import (
+    BrokerConnection,
+    ConnectionState,
+    Delivery,
     as_connection_error,
     closed_at_first_request,
     closed_while_negotiating,

@@ -11,9 +11,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tandem_kafka.errors import KafkaConnectionError
-from tandem_kafka.foreign_text import SentSecrets
+from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.network.transport import ServerAddress
-from tandem_kafka.secret import Secret
 
 #: Yields bytes to send, or the number of bytes to receive.
 _Dialogue = Generator[bytes | int, bytes, None]

@@ -10,9 +10,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
-from tandem_kafka.foreign_text import LOGIN, SentSecrets
+from tandem_kafka.foreign_text import LOGIN, Secret, SentSecrets
 from tandem_kafka.runtime import MonotonicClock, sleep_ms
-from tandem_kafka.secret import Secret
 
 #: An id that the registry does not have is asked for again after this time.
 _ABSENT_MS: Final = 10_000

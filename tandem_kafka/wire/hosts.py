@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from tandem_kafka.foreign_text import Secret
 from tandem_kafka.logs import sent_secrets
-from tandem_kafka.secret import Secret
 from tandem_kafka.types import Node
 
 #: Labels of RFC 1123, with underscores, which container networks use.

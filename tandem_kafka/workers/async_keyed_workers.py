@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import Generic, Literal
+from typing import Any, Generic, Literal
 
 from tandem_kafka import AsyncKafkaConsumer, AsyncRebalanceListener
-from tandem_kafka.errors import ArgumentTypeError
+from tandem_kafka.errors import ArgumentTypeError, KafkaError
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.signals import handled_in_loop
-from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
-from tandem_kafka.workers.async_port import AsyncPort
+from tandem_kafka.types import (
+    ConsumerRecord,
+    KeyT,
+    Offsets,
+    RebalanceListener,
+    SubscriptionPattern,
+    ValueT,
+)
 from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.keyed_runs import KeyedRuns
+from tandem_kafka.workers.ports import ConsumerPort, Done
 from tandem_kafka.workers.rebalancing import AsyncWorkersListener
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.run import Until
@@ -142,3 +150,44 @@ class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
         workload = Workload(settings, clock, self._runtime.random, new_lock(), self._client)
         crew = TaskCrew(workload, settings, clock, group)
         return Control(port, workload, crew, clock, settings)
+
+
+#: How long a commit in the background is retried. The next one contains what it has not committed.
+COMMIT_MS = 5_000
+
+
+class AsyncPort(ConsumerPort):
+    """An `AsyncKafkaConsumer`. Commits in the background belong to a task of `run()`, `serve`.
+
+    Commits are sent one at a time. A retried commit could otherwise overtake a newer one.
+    """
+
+    def __init__(self, consumer: AsyncKafkaConsumer[Any, Any]) -> None:
+        super().__init__(consumer)
+        self._committing = asyncio.Lock()
+        self._requested: deque[tuple[Offsets, Done]] = deque()
+        self._news = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Send the commits of `begin_commit`, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._requested:
+                offsets, done = self._requested.popleft()
+                error: Exception | None = None
+                try:
+                    await self.commit(offsets, COMMIT_MS)
+                except KafkaError as raised:
+                    error = raised
+                done(error)
+
+    async def begin_commit(self, offsets: Offsets, done: Done) -> None:
+        """Let `serve` send a commit."""
+        self._requested.append((offsets, done))
+        self._news.set()
+
+    async def commit(self, offsets: Offsets, timeout_ms: float) -> None:
+        """Commit and wait."""
+        async with self._committing:
+            await super().commit(offsets, timeout_ms)

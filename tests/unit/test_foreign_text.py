@@ -13,9 +13,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from tandem_kafka.foreign_text import SentSecrets, visible
+from tandem_kafka.foreign_text import Secret, SentSecrets, visible
 from tandem_kafka.logs import ClientNames, LinesOf, client_logger
-from tandem_kafka.secret import Secret
 
 SECRET: Final = 'Hunter+2/ä"x'
 FORMS: Final[dict[str, Callable[[str], str]]] = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConfigurationError
-from tandem_kafka.secret import Secret
+from tandem_kafka.foreign_text import Secret
 
 #: The clocks of client and token endpoint may differ: assertions are valid this long before now.
 _NOT_BEFORE_S: Final = 60

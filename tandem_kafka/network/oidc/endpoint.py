@@ -14,10 +14,9 @@ from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, urlencode, urlsplit
 
 from tandem_kafka.errors import KafkaConfigurationError, SaslAuthenticationFailedError
-from tandem_kafka.foreign_text import SentSecrets
+from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.network.oidc.exchange import LimitedConnection, TimeLimit
 from tandem_kafka.runtime import Clock, sleep_ms
-from tandem_kafka.secret import Secret
 
 _LONGEST_RESPONSE: Final = 1 << 20
 #: The request ends before the connection that waits for it (`NodeState.setup_timeout_ms`), so that

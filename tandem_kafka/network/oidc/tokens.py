@@ -12,12 +12,11 @@ from typing import Any, Final
 from tandem_kafka.config import Config
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import KafkaError, SaslAuthenticationFailedError, reason_of
-from tandem_kafka.foreign_text import SentSecrets
+from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.oidc.assertion import assertion
 from tandem_kafka.network.oidc.endpoint import TokenEndpoint, TokenRequest, basic_authorization
 from tandem_kafka.runtime import Clock
-from tandem_kafka.secret import Secret
 
 log = client_logger(__name__)
 

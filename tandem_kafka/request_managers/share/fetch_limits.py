@@ -18,9 +18,8 @@ from typing import Final
 from tandem_kafka.config import Config
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.share.session import ShareSession
-from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locked_records import CAREFUL_LOCKS, SHARE_OF_LOCK, LockedRecords
 from tandem_kafka.state.locks import LockedPartition
-from tandem_kafka.state.pace import CAREFUL_LOCKS, SHARE_OF_LOCK
 
 log = client_logger(__name__)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, ShareConsumer
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.network_thread_options import for_network_thread
+from tandem_kafka.consumer.parts import for_network_thread
 from tandem_kafka.consumer.reading.iteration import Loop
 from tandem_kafka.records import join_records
 from tandem_kafka.runtime.native import native

@@ -10,9 +10,8 @@ import pytest
 
 from tandem_kafka.config import Config
 from tandem_kafka.request_managers.share.fetch_limits import FetchLimits
-from tandem_kafka.state.locked_records import LockedRecords
+from tandem_kafka.state.locked_records import LockedRecords, Pace
 from tandem_kafka.state.locks import LockedPartition
-from tandem_kafka.state.pace import Pace
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.clock import SimClock
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
-from tandem_kafka.secret import Secret
+from tandem_kafka.foreign_text import Secret
 from tandem_kafka.tables.objects import as_object
 from tandem_kafka.tables.storage import Storage, storage
 from tandem_kafka.types import ArrowDecoder, ConsumerRecord, DecodeErrors

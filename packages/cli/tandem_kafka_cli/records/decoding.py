@@ -11,8 +11,7 @@ from urllib.parse import unquote
 
 import click
 
-from tandem_kafka.foreign_text import LOGIN
-from tandem_kafka.secret import Secret
+from tandem_kafka.foreign_text import LOGIN, Secret
 from tandem_kafka_cli.environment import current
 from tandem_kafka_cli.failures import SENT_SECRETS, CommandError
 from tandem_kafka_cli.output import counted
