@@ -17,7 +17,8 @@ from confluent_kafka import TopicPartition as Their
 
 from tandem_kafka import KafkaConsumer, TopicPartition, confluent
 from tandem_kafka.confluent import Consumer
-from tandem_kafka.consumer import consumer, iteration
+from tandem_kafka.consumer import consumer
+from tandem_kafka.consumer.reading import iteration
 from tandem_kafka.consumer.reading.iteration import PythonLoop
 from tandem_kafka_testing import Simulation
 from tests.implementations import require_implementation
