@@ -27,7 +27,11 @@ PROGRAMS: Final = ("env", "git", "ldconfig", "sh", "sleep", "uname")
 SEEDS: Final = "0-20"
 #: These tests compare the sources of the package with docs and rules.
 OF_THE_SOURCES: Final = "not sources"
-NO_BROKER: Final = ("--ignore", "packages/cli/tests/integration")
+#: Those without a broker.
+TESTS: Final = (
+    *("tests/unit", "tests/simulation", "packages/testing", "packages/cli"),
+    *("--ignore", "packages/cli/tests/integration"),
+)
 
 
 def main() -> int:
@@ -73,25 +77,10 @@ def _try(wheel: Path, folder: Path) -> None:
     run(*pip, "pip>=25.1")
     run(*pip, str(wheel), "pytest>=8")
     run("-c", _ALONE)
-    others = [
-        str(each) for name in ("cli", "testing") for each in DIST.glob(f"tandem_kafka_{name}-*.whl")
-    ]
+    others = map(str, DIST.glob("tandem_kafka_*.whl"))
     run(*pip, f"{wheel}[demo]", *others, "--group", "test")
     run("-c", _INSTALLED, "pure" if "TANDEM_KAFKA_NATIVE" in environment else "native")
-    tests = ("tests/unit", "tests/simulation", "packages/testing", "packages/cli")
-    run(
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "--dist",
-        "loadfile",
-        "-m",
-        OF_THE_SOURCES,
-        *tests,
-        *NO_BROKER,
-    )
+    run("-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", OF_THE_SOURCES, *TESTS)
     run("-m", "tandem_kafka_cli", "demo")
 
 
