@@ -12,6 +12,8 @@ from tandem_kafka.runtime.kafka_python import schemas_may_be_read
 from importlib import import_module
 from typing import Any, Final
 
+from tandem_kafka.runtime import new_lock
+
 _GROUP: Final = "kafka.protocol.consumer.group"
 _OFFSETS: Final = "kafka.protocol.consumer.offsets"
 _SASL: Final = "kafka.protocol.sasl"
@@ -54,12 +56,15 @@ _ADDITIONAL: Final = frozenset(
         "PushTelemetry",
     }
 )
+_defining: Final = new_lock()
 
 
 def __getattr__(name: str) -> Any:
     api = name.removesuffix("Request").removesuffix("Response")
     if api in _ADDITIONAL and name != api:
-        globals().update(_defined(api))
+        with _defining:
+            if name not in globals():  # another thread may have been first
+                globals().update(_defined(api))
         return globals()[name]
     if api not in _OF_KAFKA_PYTHON or name == api:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -70,8 +75,8 @@ def __getattr__(name: str) -> Any:
 def _defined(api: str) -> dict[str, Any]:
     """Define the request and the response of an API.
 
-    Invariant: they are kept together. kafka-python finds responses through a registry of weak
-    references.
+    Invariant: once, and they are kept together. kafka-python finds responses through a registry of
+    weak references, and an object of another definition is of another class.
     """
     from kafka.protocol.api_message import ApiMessage  # noqa: PLC0415 - on first use
 
