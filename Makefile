@@ -54,8 +54,9 @@ test-all: $(VENV)/.test
 # place, and what begins an interpreter for each test.
 unit: $(VENV)/.test
 	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 3 --dist loadfile -k 'not interrupted' -m 'not sources' \
-	    $(addprefix --ignore tests/unit/,test_everyday.py test_imports.py test_kafka_python.py testing/test_real_kafka_absent.py) \
-	    tests/unit tests/simulation/test_membership.py tests/simulation/test_groups.py $(ARGS)
+	    $(addprefix --ignore tests/unit/,test_everyday.py test_imports.py test_kafka_python.py) \
+	    $(addprefix --ignore packages/,testing/tests/test_real_kafka_absent.py cli/tests/integration) \
+	    tests/unit packages/testing packages/cli tests/simulation/test_membership.py tests/simulation/test_groups.py $(ARGS)
 
 # The library replaces the one that pip has built, whatever its name.
 native:
