@@ -16,6 +16,7 @@ All modules that read schemas are in `LAZY`, and run without the warning.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -62,9 +63,23 @@ _locks: Final[dict[str, Any]] = {
     for name in LAZY
 }
 #: Guards the fields below and the ends of lazy modules. Nothing waits while it is held.
-_state: Final = threading.Lock()
+_state = threading.Lock()
 _running: set[str] = set()
 _actions: defaultdict[str, list[Callable[[Any], None]]] = defaultdict(list)
+
+
+def _forget_other_threads() -> None:
+    """After a fork, what threads of the parent ran or would have released is for this one."""
+    global _state  # noqa: PLW0603 - another thread may have held it
+    _state = threading.Lock()
+    for name, lock in _locks.items():
+        if lock.owner not in (None, threading.get_ident()):
+            _locks[name] = type(lock)(name)
+            _running.discard(name)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork()
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @contextmanager

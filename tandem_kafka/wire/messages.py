@@ -7,12 +7,10 @@ defined on first use.
 
 from __future__ import annotations
 
-from tandem_kafka.runtime.kafka_python import schemas_may_be_read
+from tandem_kafka.runtime.kafka_python import schemas_may_be_read, whole_imports
 
 from importlib import import_module
 from typing import Any, Final
-
-from tandem_kafka.runtime import new_lock
 
 _GROUP: Final = "kafka.protocol.consumer.group"
 _OFFSETS: Final = "kafka.protocol.consumer.offsets"
@@ -56,13 +54,13 @@ _ADDITIONAL: Final = frozenset(
         "PushTelemetry",
     }
 )
-_defining: Final = new_lock()
+_KINDS: Final = ("Request", "Response")
 
 
 def __getattr__(name: str) -> Any:
-    api = name.removesuffix("Request").removesuffix("Response")
+    api = next((name.removesuffix(kind) for kind in _KINDS if name.endswith(kind)), name)
     if api in _ADDITIONAL and name != api:
-        with _defining:
+        with whole_imports():
             if name not in globals():  # another thread may have been first
                 globals().update(_defined(api))
         return globals()[name]
@@ -84,7 +82,7 @@ def _defined(api: str) -> dict[str, Any]:
     with schemas_may_be_read():
         made = {
             name: kind(name, (ApiMessage,), {"__module__": __name__}, load_json=__package__)
-            for name in (f"{api}Request", f"{api}Response")
+            for name in (api + kind for kind in _KINDS)
         }
     if api == "ShareFetch":
         from tandem_kafka.wire.record_views import view_records  # noqa: PLC0415 - likewise
@@ -95,4 +93,4 @@ def _defined(api: str) -> dict[str, Any]:
 
 def __dir__() -> list[str]:
     apis = {*_OF_KAFKA_PYTHON, *_ADDITIONAL}
-    return sorted({*globals(), *(api + kind for api in apis for kind in ("Request", "Response"))})
+    return sorted({*globals(), *(api + kind for api in apis for kind in _KINDS)})
