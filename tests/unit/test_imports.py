@@ -7,6 +7,8 @@ import inspect
 import re
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, NoneType
 from typing import get_type_hints
@@ -18,7 +20,8 @@ from tandem_kafka import assignors, config, observability, tables, workers
 from tandem_kafka_testing.served import ServedKafka
 from tests.sources import modules
 
-#: What a consumer does not import, with everything below it.
+MESSAGES = "tandem_kafka.wire.messages"
+#: What a consumer does not import or define, with everything below it.
 NEVER = {
     *("asyncio", "crc32c", "decimal", "difflib", "email", "http", "importlib.metadata", "ssl"),
     *("kafka.admin", "kafka.consumer.group", "kafka.net.manager", "kafka.producer"),
@@ -29,11 +32,16 @@ NEVER = {
     *("tandem_kafka.network.proxies", "tandem_kafka.network.selector"),
     *("tandem_kafka.network.tls_fallback", "tandem_kafka.records.python"),
     *("tandem_kafka.records.segments", "tandem_kafka.request_managers.telemetry.otlp"),
-    *("tandem_kafka.wire.assignment_messages", "tandem_kafka.wire.telemetry_messages"),
+    f"{MESSAGES}.ConsumerGroupPrepareAssignmentRequest",
+    f"{MESSAGES}.GetTelemetrySubscriptionsRequest",
+    f"{MESSAGES}.ShareFetchRequest",
 }
 GROUP = {"kafka.protocol.consumer.group", "tandem_kafka.request_managers.commit_request_manager"}
 CLASSIC = {"tandem_kafka.request_managers.membership.classic", "tandem_kafka.assignors.strategies"}
-KIP848 = {"tandem_kafka.request_managers.membership.kip848", "tandem_kafka.wire.heartbeat_messages"}
+KIP848 = {
+    "tandem_kafka.request_managers.membership.kip848",
+    f"{MESSAGES}.ConsumerGroupHeartbeatRequest",
+}
 
 
 @pytest.mark.parametrize("name", tandem_kafka.__all__)
@@ -124,8 +132,16 @@ while not consumer.poll(1000):
 consumer.close()
 below = tuple(f"{name}." for name in never)
 ran = [name for name, module in sys.modules.items() if type(module).__name__ != "_LazyModule"]
+messages = "tandem_kafka.wire.messages"
+ran += [f"{messages}.{name}" for name in vars(sys.modules[messages])]
 print([name for name in ran if name in never or name.startswith(below)])
 """
+
+
+@pytest.mark.parametrize("name", sorted(NEVER | GROUP | CLASSIC | KIP848))
+def test_what_is_not_imported_exists(name: str) -> None:
+    module, _, member = name.rpartition(".")
+    assert hasattr(import_module(module), member) if module == MESSAGES else find_spec(name)
 
 
 @pytest.mark.skipif(not tandem_kafka.native_available, reason="Python code for all of it")
