@@ -21,6 +21,7 @@ from kafka.net.selector import NetworkSelector
 from tandem_kafka_testing.kafka import DownloadError
 from tandem_kafka_testing.kafka.jars import chosen_version, release_of
 from tandem_kafka_testing.pytest_plugin import why_no_kafka
+from tests.lost_workers import LostWorkers
 from tests.process_state import ProcessState
 from tests.second_run import SecondRun
 from tests.shared_brokers import SharedBrokers
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessState())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SharedBrokers())
+        config.pluginmanager.register(LostWorkers(_in_real_time))
     if config.option.second_run and not hasattr(config, "workerinput"):
         config.pluginmanager.register(SecondRun(config))
 
@@ -87,7 +89,7 @@ def _mark(items: list[pytest.Item]) -> None:
     old = release_of(chosen_version()) < (4, 0)
     for item in items:
         folder = _folder(item.path)
-        if folder in _IN_REAL_TIME:
+        if _in_real_time(item.path):
             item.add_marker(pytest.mark.real_time)
         if old and "consumer" in item.nodeid.partition("[")[2].strip("]").split("-"):
             item.add_marker(pytest.mark.skip("KIP-848 needs Kafka 4.0"))
@@ -97,6 +99,10 @@ def _mark(items: list[pytest.Item]) -> None:
         simulated = "simulation" in getattr(item, "fixturenames", ())
         if not simulated and folder in _WITH_BROKER:
             item.add_marker(pytest.mark.broker)
+
+
+def _in_real_time(path: Path) -> bool:
+    return _folder(path) in _IN_REAL_TIME
 
 
 @cache
