@@ -31,7 +31,7 @@ impl Wake {
         self.raise(&self.woken);
     }
 
-    /// Ends the wait, but not the poll of Python: an order that waits for room may go on.
+    /// Ends the wait, but not the poll of Python: a standing fetch that waits for room may go on.
     pub fn nudge(&self) {
         self.raise(&self.nudged);
     }
@@ -45,7 +45,7 @@ impl Wake {
         }
     }
 
-    /// Forgets a nudge; the caller then looks for orders that may go on.
+    /// Forgets a nudge; the caller then looks for standing fetches that may go on.
     pub fn take_nudge(&self) {
         self.nudged.store(false, SeqCst);
     }
@@ -78,7 +78,7 @@ mod tests {
         wake.begin();
         assert!(wake.ends_wait());
         assert!(!wake.end());
-        assert!(wake.ends_wait(), "until an order has been looked for");
+        assert!(wake.ends_wait(), "until an standing has been looked for");
         wake.take_nudge();
         assert!(!wake.ends_wait());
         wake.wake();

@@ -61,7 +61,7 @@ class Managers(Protocol):
         """Yield managers that start work in others before those others."""
         ...
 
-    def end_changed_orders(self) -> None:
+    def end_changed_fetches(self) -> None:
         """End what the transport repeats by itself, if anything has changed."""
         ...
 
@@ -137,7 +137,7 @@ class NetworkLoop:
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
         self._needs_poll |= client_ms == 0
-        self._end_changed_orders()
+        self._end_changed_fetches()
         self._context.metrics.collect(now_ms)
         self._notify_application()
         if self._queue:
@@ -268,9 +268,9 @@ class NetworkLoop:
         self._due_ms = now_ms + wait_ms
         return wait_ms
 
-    def _end_changed_orders(self) -> None:
+    def _end_changed_fetches(self) -> None:
         try:
-            self._managers.end_changed_orders()
+            self._managers.end_changed_fetches()
         except Exception as error:  # noqa: BLE001 - a defect must not end this thread
             self._report_defect(error)
 

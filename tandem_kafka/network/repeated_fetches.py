@@ -58,6 +58,6 @@ class RepeatedFetches:
             link.repeats = repeats
             # The transport returns a late response, so these were on time.
             self._state_of(link.node).responded(link.key[1], 0, 0, now_ms)
-        # Invariant: no request of an order that waits for room in the buffer is overdue. Its last
-        # response seems to have arrived just now, and Python gets it if the order ends.
+        # Invariant: no standing fetch that waits for room in the buffer is overdue. Its last
+        # response seems to have arrived just now, and Python gets it if the standing fetch ends.
         link.connection.repeated(now_ms - (sent_ms_ago if held_after_ms is None else held_after_ms))

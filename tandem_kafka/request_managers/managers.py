@@ -83,9 +83,9 @@ class RequestManagers:
         """How many results of fetches are or were in the buffer."""
         return self.fetch.added
 
-    def end_changed_orders(self) -> None:
+    def end_changed_fetches(self) -> None:
         """End the standing fetches if anything has changed."""
-        self.fetch.end_changed_orders()
+        self.fetch.end_changed_fetches()
 
     def __iter__(self) -> Iterator[RequestManager]:
         """Yield managers that start work in others before those others."""

@@ -24,21 +24,21 @@ class RepeatingTransport(SimTransport):
     Attributes:
         repeated: The number of repeated fetches.
         held: How many of them had to wait for room.
-        handed_over: How many orders ended in that state.
+        handed_over: How many standing fetches ended in that state.
         look: Called before each event of the network, while the loop of the consumer is parked.
     """
 
     def __init__(self, network: SimNetwork) -> None:
         super().__init__(network)
-        #: The orders by connection, and when each sent its last request.
-        self._orders: dict[int, tuple[StandingFetch, int]] = {}
+        #: The standing fetches by connection, and when each sent its last request.
+        self._standing: dict[int, tuple[StandingFetch, int]] = {}
         self.repeated = 0
         self.held = self.handed_over = 0
         self.look: Callable[[], None] = lambda: None
 
     @property
     def ready(self) -> bool:
-        """True when `poll` would return at once; orders that hold a request go on before."""
+        """True when `poll` would return at once; fetches that were held go on before."""
         self._resume()
         return self._ready
 
@@ -48,29 +48,29 @@ class RepeatingTransport(SimTransport):
 
     def repeat_fetches(self, connection: int, standing: StandingFetch) -> bool:
         """Repeat the fetch in flight on a connection."""
-        self._orders[connection] = standing, self._network.clock.now_ms()
+        self._standing[connection] = standing, self._network.clock.now_ms()
         return True
 
     def disconnect(self, connection: int) -> None:
-        """Close a connection and forget its order."""
-        self._orders.pop(connection, None)
+        """Close a connection and forget its standing fetch."""
+        self._standing.pop(connection, None)
         super().disconnect(connection)
 
     def arrived(self, event: TransportEvent) -> None:
-        """Let an order take a response, or queue it for Python."""
+        """Let a standing fetch take a response, or queue it for Python."""
         self.look()
         if not (isinstance(event, FrameReceived) and self._repeats(event)):
             super().arrived(event)
 
     def _repeats(self, event: FrameReceived) -> bool:
-        order, sent_ms = self._orders.pop(event.connection, (None, 0))
-        if order is None:
+        fetch, sent_ms = self._standing.pop(event.connection, (None, 0))
+        if fetch is None:
             return False
         now_ms = self._network.clock.now_ms()
-        request = order.respond(bytes(event.frame), now_ms - sent_ms)
+        request = fetch.respond(bytes(event.frame), now_ms - sent_ms)
         if request is None:
             return False
-        self._orders[event.connection] = order, now_ms
+        self._standing[event.connection] = fetch, now_ms
         if request:
             self.repeated += 1
             self.send(event.connection, request)
@@ -79,16 +79,16 @@ class RepeatingTransport(SimTransport):
         return True
 
     def _resume(self) -> None:
-        for connection, (order, since_ms) in tuple(self._orders.items()):
+        for connection, (fetch, since_ms) in tuple(self._standing.items()):
             now_ms = self._network.clock.now_ms()
-            request = order.resume(now_ms - since_ms)
+            request = fetch.resume(now_ms - since_ms)
             if request is not None:
-                self._orders[connection] = order, now_ms
+                self._standing[connection] = fetch, now_ms
                 self.repeated += 1
                 self.send(connection, request)
-            ended = order.hand_over()
+            ended = fetch.hand_over()
             if ended is not None:
-                del self._orders[connection]
+                del self._standing[connection]
                 self.handed_over += 1
                 frame, size = ended
                 elsewhere = size - len(frame) - 4

@@ -279,7 +279,7 @@ class History:
             self.logs.produce(tp, 1)
 
     def backlog(self, _: TopicPartition) -> None:
-        """Produce what takes many fetches; an order that is made meanwhile expects data."""
+        """Produce what takes many fetches; a standing fetch that is made meanwhile expects data."""
         tp, other = self.random.sample(self.busy, 2)
         for _ in range(60):
             self.logs.produce(tp, 20)
@@ -452,7 +452,7 @@ def test_a_defect_of_an_order_ends_neither_the_thread_nor_the_fetch(
     broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise OverflowError("no order can be made")
+        raise OverflowError("no fetch can stand")
 
     owner = native if broken == "StandingFetch" else RepeatingTransport
     with history("moves", 1) as played, silence():

@@ -12,14 +12,14 @@ use crate::fetch::decode_frame;
 use crate::options::DecodeOptions;
 use crate::standing::bell::Bell;
 use crate::standing::counts::{Counts, Sizes};
-use crate::standing::order::{LATE, Order, SharedOrder, Target};
 use crate::standing::progress::FetchProgress;
 use crate::standing::queue::{ChunkQueue, Origin};
 use crate::standing::request::{self, Template};
+use crate::standing::state::{LATE, SharedStanding, Standing, Target};
 
-/// The order for one connection.
+/// The standing fetch for one connection.
 #[pyclass(frozen, module = "tandem_kafka._native")]
-pub struct StandingFetch(pub Arc<SharedOrder>);
+pub struct StandingFetch(pub Arc<SharedStanding>);
 
 type Triple = (u64, u64, u64);
 /// A partition as `end` returns it.
@@ -59,7 +59,7 @@ impl StandingFetch {
         let by_number = targets.iter().enumerate().map(|(index, target)| (target.partition, index));
         let mut numbers: Vec<(i32, usize)> = by_number.collect();
         numbers.sort_unstable();
-        let mut order = Order {
+        let mut standing = Standing {
             template: Template {
                 version,
                 correlation_id,
@@ -90,28 +90,28 @@ impl StandingFetch {
             ended: !request::SUPPORTED.contains(&version),
             counts: Counts::default(),
         };
-        order.expected = order.expected_bytes();
-        queue.shared.reserve(order.expected);
-        StandingFetch(Arc::new(SharedOrder {
-            order: Mutex::new(order),
+        standing.expected = standing.expected_bytes();
+        queue.shared.reserve(standing.expected);
+        StandingFetch(Arc::new(SharedStanding {
+            standing: Mutex::new(standing),
             queue: Arc::clone(&queue.shared),
             bell: Arc::clone(&bell.0),
         }))
     }
 
-    /// Ends the order. Returns the session epoch of the fetch in flight, and for each partition
-    /// that was moved, in the order of their last requests: its index, offset and size, and
+    /// Ends it. Returns the session epoch of the fetch in flight, and for each partition that was
+    /// moved, in the order of their last requests: its index, offset and size, and
     /// its next size if it was adjusted. If the next request is held, nothing is in flight: these are
     /// those of the last one, and the response to it follows (`hand_over`).
     fn end(&self) -> (i32, Vec<Moved>) {
-        let mut order = self.0.order();
-        self.0.end(&mut order);
-        let moves = order.order_of_moves.iter().map(|&index| {
-            let target = &order.targets[index];
+        let mut standing = self.0.standing();
+        self.0.end(&mut standing);
+        let moves = standing.order_of_moves.iter().map(|&index| {
+            let target = &standing.targets[index];
             let (offset, max_bytes) = target.requested;
             (index, offset, max_bytes, target.resized.then_some(target.max_bytes))
         });
-        (order.session_epoch, moves.collect())
+        (standing.session_epoch, moves.collect())
     }
 
     /// Takes a response frame as the transport does, and returns the next request, which is empty if
@@ -119,14 +119,14 @@ impl StandingFetch {
     #[pyo3(signature = (frame, took_ms=None))]
     fn respond(&self, py: Python<'_>, frame: &[u8], took_ms: Option<u64>) -> Option<Py<PyBytes>> {
         let options = DecodeOptions {
-            read_committed: self.0.order().template.read_committed,
+            read_committed: self.0.standing().template.read_committed,
             check_crcs: true,
             max_decompressed_batch_bytes: 1 << 30,
             max_record_headers: 1 << 20,
         };
         let (version, sent) = {
-            let order = self.0.order();
-            (order.template.version, order.sent)
+            let standing = self.0.standing();
+            (standing.template.version, standing.sent)
         };
         let now = took_ms.map_or_else(Instant::now, |took| sent + Duration::from_millis(took));
         let frame = Arc::new(Buffer::new(frame.to_vec()));
@@ -144,8 +144,8 @@ impl StandingFetch {
         self.0.resume(room, now).map(|frame| PyBytes::new(py, &frame).unbind())
     }
 
-    /// Returns the response for Python if the order has ended while its request was held, and the
-    /// size to count for it. For tests.
+    /// Returns the response for Python if it has ended while its request was held, and the size to
+    /// count for it. For tests.
     fn hand_over(&self, py: Python<'_>) -> Option<(Py<PyBytes>, usize)> {
         let (frame, size) = self.0.hand_over()?;
         Some((PyBytes::new(py, &frame).unbind(), size))
@@ -154,9 +154,9 @@ impl StandingFetch {
     /// The number of repetitions, and how many ms ago the last one was sent. If the next one is held:
     /// how many ms ago the last response arrived, and how long it took.
     fn progress(&self) -> (u64, u64, Option<u64>) {
-        let order = self.0.order();
-        let took = order.held.as_ref().map(|held| held.took.as_millis() as u64);
-        (order.repeats, order.sent.elapsed().as_millis() as u64, took)
+        let standing = self.0.standing();
+        let took = standing.held.as_ref().map(|held| held.took.as_millis() as u64);
+        (standing.repeats, standing.sent.elapsed().as_millis() as u64, took)
     }
 
     /// Returns and resets what was measured, each as number, sum and maximum: the sizes of responses
@@ -164,7 +164,7 @@ impl StandingFetch {
     /// response, and of each topic.
     #[allow(clippy::type_complexity)] // one place unpacks it
     fn take_counts(&self) -> (Triple, Triple, Triple, Triple, Vec<(String, Triple)>) {
-        let counts = std::mem::take(&mut self.0.order().counts);
+        let counts = std::mem::take(&mut self.0.standing().counts);
         let triple = |sizes: Sizes| (sizes.0, sizes.1, sizes.2);
         (
             triple(counts.received),

@@ -1,6 +1,6 @@
 //! Standing fetches: the transport repeats a fetch by itself while nothing changes.
 //!
-//! `order` decides what a response means and what is fetched next, `request` encodes it, `queue`
+//! `state` decides what a response means and what is fetched next, `request` encodes it, `queue`
 //! holds what the application has not taken yet, and `bell` wakes the application; `alarm` is for
 //! event loops. `bindings` has what Python calls.
 
@@ -8,13 +8,13 @@ mod alarm;
 mod bell;
 mod bindings;
 mod counts;
-mod order;
 mod progress;
 mod queue;
 mod request;
+mod state;
 
 pub use crate::standing::bell::Bell;
 pub use crate::standing::bindings::StandingFetch;
-pub use crate::standing::order::{Absorbed, SharedOrder};
 pub use crate::standing::progress::FetchProgress;
 pub use crate::standing::queue::{ChunkQueue, Shared};
+pub use crate::standing::state::{Absorbed, SharedStanding};

@@ -57,14 +57,14 @@ pub struct Shared {
     repeated: [AtomicU64; 3],
     /// The bytes that the application has released. Writer: the application thread.
     released_bytes: AtomicI64,
-    /// What all fetches in flight may bring, of orders and of Python.
+    /// What all fetches in flight may bring, of standing fetches and of Python.
     reserved_bytes: AtomicI64,
-    /// More released bytes than this wake the network thread, where an order waits for room.
+    /// More released bytes than this wake the network thread: a standing fetch waits for room.
     enough: Enough,
     wake: OnceLock<Arc<Wake>>,
 }
 
-/// No number of bytes is enough while no order waits.
+/// No number of bytes is enough while no standing fetch waits.
 struct Enough(AtomicI64);
 
 impl Default for Enough {
@@ -82,7 +82,7 @@ impl Shared {
         self.reserved_bytes.load(SeqCst)
     }
 
-    /// Has `wake` called when an order that waits for room may go on.
+    /// Has `wake` called when a standing fetch that waits for room may go on.
     pub fn wake_by(&self, wake: &Arc<Wake>) {
         self.wake.get_or_init(|| Arc::clone(wake));
     }

@@ -1,5 +1,5 @@
 //! Encodes a fetch of a session: the counterpart of wire/fetch_request.py, from version 7 on. And
-//! the response that ends an order whose next fetch was not sent.
+//! the response that ends a standing fetch whose next fetch was not sent.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub const SUPPORTED: std::ops::RangeInclusive<i16> = 7..=18;
 
 const FETCH: i16 = 1;
 
-/// The fields that all fetches of an order have in common.
+/// The fields that all repetitions of a fetch have in common.
 pub struct Template {
     pub version: i16,
     /// That of Python's request, for all repetitions: only one is in flight on the connection, and

@@ -22,7 +22,7 @@ use crate::buffer::Buffer;
 use crate::fetch::{FetchFrame, Received, decode_frame};
 use crate::frame::Frame;
 use crate::options::DecodeOptions;
-use crate::standing::{Absorbed, Shared as QueueShared, SharedOrder, StandingFetch};
+use crate::standing::{Absorbed, Shared as QueueShared, SharedStanding, StandingFetch};
 use crate::wake::Wake;
 
 /// The first item of a tuple from `poll`.
@@ -48,7 +48,7 @@ enum Outcome {
     Fetched(usize, (FetchFrame, Frame)),
     KeptAlive(usize, Frame),
     Closed(usize, Failure),
-    /// An order has repeated a fetch, after a response that took so long.
+    /// A standing fetch was repeated, after a response that took so long.
     Repeated(usize, Duration),
 }
 
@@ -60,8 +60,8 @@ pub struct Selector {
     options: DecodeOptions,
     ahead: Arc<Budget>,
     /// The standing fetches, by connection.
-    orders: Mutex<HashMap<usize, Arc<SharedOrder>>>,
-    /// The queue of all orders.
+    standing: Mutex<HashMap<usize, Arc<SharedStanding>>>,
+    /// The queue of all standing fetches.
     queue: OnceLock<Arc<QueueShared>>,
 }
 
@@ -100,8 +100,9 @@ impl Selector {
         }
     }
 
-    /// Sends the fetches that orders hold, the oldest first, as far as the buffer has room. Returns
-    /// responses for Python on behalf of those that have ended, and when the first other one ends.
+    /// Sends the requests that standing fetches hold, the oldest first, as far as the buffer has
+    /// room. Returns responses for Python on behalf of those that have ended, and when the first
+    /// other one ends.
     fn resume(&self) -> (Vec<Outcome>, Option<Instant>) {
         let mut outcomes = Vec::new();
         let Some(queue) = self.queue.get() else { return (outcomes, None) };
@@ -121,7 +122,7 @@ impl Selector {
                         .extend(standing.report().map(|took| Outcome::Repeated(connection, took)));
                     (room, changed) = (false, true); // there is less room for the others
                 } else if let Some((frame, size)) = standing.hand_over() {
-                    self.orders().remove(&connection);
+                    self.standing().remove(&connection);
                     outcomes.push(handed_over(connection, frame, size, standing.version()));
                     changed = true;
                 } else {
@@ -135,10 +136,10 @@ impl Selector {
         }
     }
 
-    /// The orders that hold a fetch: since when, their connections and themselves.
-    fn held(&self) -> Vec<(Instant, usize, Arc<SharedOrder>)> {
-        let orders = self.orders();
-        orders
+    /// The standing fetches that hold a request: since when, their connections and themselves.
+    fn held(&self) -> Vec<(Instant, usize, Arc<SharedStanding>)> {
+        let standing = self.standing();
+        standing
             .iter()
             .filter_map(|(&number, each)| Some((each.held_since()?, number, Arc::clone(each))))
             .collect()
@@ -153,7 +154,7 @@ impl Selector {
                 Some(Kind::Fetch(version)) => self.fetched(connection, frame, version),
                 Some(Kind::Beat { .. }) => Some(Outcome::KeptAlive(connection, frame.into())),
                 _ => {
-                    self.orders().remove(&connection); // Python expects no second response
+                    self.standing().remove(&connection); // Python expects no second response
                     Some(Outcome::Frame(connection, frame.into()))
                 }
             },
@@ -178,7 +179,7 @@ impl Selector {
                     }
                 }
             };
-            self.orders().remove(&connection);
+            self.standing().remove(&connection);
         }
         if let Ok(response) = &mut decoded {
             response.decode_ahead(&self.options, &self.ahead);
@@ -189,7 +190,7 @@ impl Selector {
     fn repeat(
         &self,
         connection: usize,
-        standing: &Arc<SharedOrder>,
+        standing: &Arc<SharedStanding>,
         absorbed: Absorbed,
     ) -> Option<Outcome> {
         let Absorbed { mut frame, fetched, send_first } = absorbed;
@@ -212,16 +213,16 @@ impl Selector {
         }
     }
 
-    fn orders(&self) -> MutexGuard<'_, HashMap<usize, Arc<SharedOrder>>> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn standing(&self) -> MutexGuard<'_, HashMap<usize, Arc<SharedStanding>>> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn standing_on(&self, connection: usize) -> Option<Arc<SharedOrder>> {
-        self.orders().get(&connection).cloned()
+    fn standing_on(&self, connection: usize) -> Option<Arc<SharedStanding>> {
+        self.standing().get(&connection).cloned()
     }
 }
 
-/// The response that ends an order which held its next fetch.
+/// The response that ends a standing fetch which held its next request.
 fn handed_over(connection: usize, frame: Vec<u8>, size: usize, version: i16) -> Outcome {
     let elsewhere = size.saturating_sub(frame.len() + LENGTH_PREFIX);
     let bytes = Arc::new(Buffer::new(frame));
@@ -289,8 +290,8 @@ impl Selector {
             max_record_headers,
         };
         let ahead = Budget::new(decode_ahead_bytes);
-        let (shared, orders) = (Arc::new(Shared::new(engine)), Mutex::default());
-        Ok(Selector { shared, wake, options, ahead, orders, queue: OnceLock::new() })
+        let (shared, standing) = (Arc::new(Shared::new(engine)), Mutex::default());
+        Ok(Selector { shared, wake, options, ahead, standing, queue: OnceLock::new() })
     }
 
     /// The number of system polls.
@@ -345,15 +346,15 @@ impl Selector {
         self.engine(py).as_ref().map_or(0, |engine| engine.received_bytes(connection))
     }
 
-    /// Repeats the last fetch of a connection with this order, until it ends.
+    /// Repeats the last fetch of a connection with this standing fetch, until it ends.
     fn repeat_fetches(&self, connection: usize, standing: &StandingFetch) {
         self.queue.get_or_init(|| Arc::clone(&standing.0.queue)).wake_by(&self.wake);
-        self.orders().insert(connection, Arc::clone(&standing.0));
+        self.standing().insert(connection, Arc::clone(&standing.0));
     }
 
     fn disconnect(&self, py: Python<'_>, connection: usize) {
-        let order = self.orders().remove(&connection);
-        drop(order);
+        let standing = self.standing().remove(&connection);
+        drop(standing);
         if let Some(engine) = self.engine(py).as_mut() {
             engine.disconnect(connection);
         }
@@ -382,8 +383,8 @@ impl Selector {
 
     fn close(&self, py: Python<'_>) {
         self.shared.stop();
-        let orders = std::mem::take(&mut *self.orders());
-        drop(orders);
+        let standing = std::mem::take(&mut *self.standing());
+        drop(standing);
         let engine = self.engine(py).take();
         if let Some(mut engine) = engine {
             engine.flush();

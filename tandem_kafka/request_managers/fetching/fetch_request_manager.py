@@ -76,8 +76,8 @@ class FetchRequestManager(RequestManager):
         self._metadata = metadata
         self._handler = FetchResponseHandler(context, metadata, positions)
         self._placement = FetchPlacement(context, metadata, self._follow)
-        self._orders = StandingFetches(context, self._handler.sizing, self._take_over)
-        #: The versions for which all orders were made.
+        self._standing = StandingFetches(context, self._handler.sizing, self._take_over)
+        #: The versions for which all standing fetches were made.
         self._order_versions: tuple[int, int, int] | None = None
         #: Partitions that may have read-ahead data in the buffer.
         self._holding: dict[AssignedPartition, None] = {}
@@ -98,7 +98,7 @@ class FetchRequestManager(RequestManager):
 
     def poll(self, now_ms: int) -> PollResult:
         """Send a fetch through every free slot that has partitions to fetch, if there is room."""
-        self.end_changed_orders()
+        self.end_changed_fetches()
         if self._unchanged(now_ms):
             return PollResult(wait_ms=self._due_ms - now_ms)
         result = self._fill_slots(now_ms)
@@ -106,10 +106,10 @@ class FetchRequestManager(RequestManager):
             self._seen_versions, self._due_ms = self._current_versions(), now_ms + result.wait_ms
         return result
 
-    def end_changed_orders(self) -> None:
+    def end_changed_fetches(self) -> None:
         """End the standing fetches if anything has changed; call this before each wait.
 
-        Invariant: an order that fails to end keeps no other one standing.
+        Invariant: a standing fetch that fails to end keeps no other one standing.
 
         Raises:
             Exception: The first error.
@@ -120,7 +120,7 @@ class FetchRequestManager(RequestManager):
         errors = []
         for slot in self._placement.slots.values():
             try:
-                slot.end_order()
+                slot.end_standing_fetch()
             except Exception as error:  # noqa: BLE001 - the others must not stand any longer
                 errors.append(error)
         self._order_versions = versions
@@ -186,7 +186,7 @@ class FetchRequestManager(RequestManager):
         """End the fetch sessions, to free their memory in the brokers."""
         nodes = self._context.metadata.snapshot.nodes
         for slot in self._placement.slots.values():
-            slot.end_order()
+            slot.end_standing_fetch()
         unsent = [
             self._context.request(
                 self._message(slot.session.close(), 0),
@@ -337,7 +337,7 @@ class FetchRequestManager(RequestManager):
         return request
 
     def _stand(self, slot: FetchSlot, wait_ms: int, sent: SentRequest) -> StandingFetch | None:
-        """Make the order to repeat the fetch of a slot, which has just been sent.
+        """Let the fetch of a slot stand, which has just been sent.
 
         While the bypass holds partitions, the next fetch of this slot is for Python, which takes
         them back.
@@ -345,11 +345,11 @@ class FetchRequestManager(RequestManager):
         changed = self._order_versions != self._current_versions()
         if changed or self._placement.can_take_from_bypass(slot) or not self._may_stand(slot):
             return None
-        return self._orders.make(slot, sent, wait_ms, self._partition_limit())
+        return self._standing.make(slot, sent, wait_ms, self._partition_limit())
 
     def _may_stand(self, slot: FetchSlot) -> bool:
         """Tell whether the next fetch may be repeated without Python, which hears what recovers."""
-        return self._orders.allowed(slot) and not self._handler.fails(slot.requested)
+        return self._standing.allowed(slot) and not self._handler.fails(slot.requested)
 
     def _wait_ms(self, slot: FetchSlot, *, behind: bool) -> int:
         """Return how long a broker may park the request; a new record ends this immediately."""

@@ -120,7 +120,7 @@ class FetchPlacement:
         """Move inactive partitions to the quiet slot, unless its fetch is already parked."""
         if now_ms - slot.sorted_ms < QUIET_AFTER_MS or quiet_slot.state.in_flight:
             return
-        slot.end_order()  # Invariant: what it has brought is active
+        slot.end_standing_fetch()  # Invariant: what it has brought is active
         for state in slot.partitions - slot.active:
             self._move(state, slot, quiet_slot, _QUIET)
         slot.quiet_moved(now_ms)
@@ -135,7 +135,7 @@ class FetchPlacement:
         """Move a partition away from a parked fetch."""
         for purpose in _BUSY:
             # Only their next requests take it back; see `can_take_from_bypass`.
-            self._slot(slot.node_id, purpose).end_order()
+            self._slot(slot.node_id, purpose).end_standing_fetch()
         self._move(state, slot, self._slot(slot.node_id, Purpose.FETCH_BYPASS), _BYPASS)
 
     def can_take_from_bypass(self, slot: FetchSlot) -> bool:

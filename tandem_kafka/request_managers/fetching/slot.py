@@ -22,9 +22,9 @@ from tandem_kafka.types import TopicPartition
 class FetchSlot:
     """A connection and a fetch session, with the partitions that are fetched through them.
 
-    Invariant: while the transport repeats the fetch of this slot by an order, nothing that the
-    order depends on changes. Each method that changes the partitions of the slot, of its session or
-    those to check therefore ends the order first. Outside, they are read-only views.
+    Invariant: while the transport repeats the fetch of this slot, nothing that the fetch depends on
+    changes. Each method that changes the partitions of the slot, of its session or those to check
+    therefore ends the standing fetch first. Outside, they are read-only views.
 
     Args:
         node_id: The broker.
@@ -60,7 +60,7 @@ class FetchSlot:
         self._partitions: set[AssignedPartition] = set()
         self._to_check: dict[AssignedPartition, None] = {}
         self._requested: dict[TopicPartition, RequestedPartition] = {}
-        self._order: Callable[[], None] | None = None
+        self._end_standing: Callable[[], None] | None = None
         self.reserved_bytes = 0
         self.sent_count = 0
         self.pause_until_ms = 0
@@ -82,44 +82,44 @@ class FetchSlot:
 
     @property
     def to_check(self) -> Mapping[AssignedPartition, None]:
-        """Partitions to check before the next request; empty while an order stands."""
+        """Partitions to check before the next request; empty while the fetch stands."""
         return self._to_check
 
     @property
     def requested(self) -> Mapping[TopicPartition, RequestedPartition]:
         """Partitions of the request in flight or of the next one.
 
-        Their offsets are those from before an order that stands.
+        Their offsets are those from before a fetch that stands.
         """
         return self._requested
 
-    # --- the order -------------------------------------------------------------------------------
+    # --- the standing fetch ----------------------------------------------------------------------
 
     @property
     def standing(self) -> bool:
         """Whether the transport repeats the fetch in flight."""
-        return self._order is not None
+        return self._end_standing is not None
 
     def stand(self, end: Callable[[], None]) -> None:
         """Note that the transport repeats the fetch in flight until `end` is called."""
-        self._order = end
+        self._end_standing = end
 
-    def end_order(self) -> None:
-        """End the order, if there is one, and let none be made for the request in flight."""
+    def end_standing_fetch(self) -> None:
+        """End the standing fetch, if any, and let none be made for the request in flight."""
         self.settled = False
-        end, self._order = self._order, None
+        end, self._end_standing = self._end_standing, None
         if end is not None:
             end()
 
     def repeated(
         self, epoch: int, repetitions: Iterable[tuple[RequestedPartition, int, int]]
     ) -> list[AssignedPartition]:
-        """Take over what an order has requested, and return its partitions.
+        """Take over what a standing fetch has requested, and return its partitions.
 
         Args:
             epoch: The session's epoch of the request in flight.
-            repetitions: Each partition as it was when the order was made, and the offset and size
-                of its last request.
+            repetitions: Each partition as it was when the fetch began to stand, and the offset and
+                size of its last request.
         """
         targets, brought = {}, []
         for before, offset, max_bytes in repetitions:
@@ -136,7 +136,7 @@ class FetchSlot:
 
     def place(self, states: Iterable[AssignedPartition]) -> None:
         """Replace the partitions of this slot, and check all of them."""
-        self.end_order()
+        self.end_standing_fetch()
         self._to_check = dict.fromkeys(states)
         self._partitions = set(self._to_check)
         self._active &= self._partitions
@@ -146,13 +146,13 @@ class FetchSlot:
 
     def add(self, state: AssignedPartition) -> None:
         """Add a partition."""
-        self.end_order()
+        self.end_standing_fetch()
         self._partitions.add(state)
         self._to_check[state] = None
 
     def remove(self, state: AssignedPartition) -> None:
         """Remove a partition, for another slot."""
-        self.end_order()
+        self.end_standing_fetch()
         self._partitions.discard(state)
         self._active.discard(state)
         self._to_check.pop(state, None)
@@ -161,7 +161,7 @@ class FetchSlot:
     def note(self, state: AssignedPartition) -> None:
         """Check a partition before the next request."""
         if state in self._partitions:
-            self.end_order()
+            self.end_standing_fetch()
             self._to_check[state] = None
 
     def brought(self, states: Iterable[AssignedPartition]) -> None:
@@ -179,13 +179,13 @@ class FetchSlot:
 
     def include(self, requested: RequestedPartition, target: FetchTarget) -> None:
         """Fetch a partition from the next request on."""
-        self.end_order()
+        self.end_standing_fetch()
         self._requested[requested.state.tp] = requested
         self.session.include(requested.state.tp, target)
 
     def exclude(self, tp: TopicPartition) -> None:
         """Stop fetching a partition."""
-        self.end_order()
+        self.end_standing_fetch()
         if self._requested.pop(tp, None) is not None:
             self.session.exclude(tp)
 
@@ -216,6 +216,6 @@ class FetchSlot:
 
     def arrived(self) -> None:
         """Note that no fetch is in flight any more."""
-        self.end_order()
+        self.end_standing_fetch()
         self.reserve(0)
         self.parked = self.steady = False

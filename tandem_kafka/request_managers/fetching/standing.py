@@ -9,16 +9,16 @@ transport repeats. For Python, all repetitions are one request, which stays in f
               steady and settled (`allowed`)
     none      the same, but the bypass of the broker    none      the response is Python's, whose
               holds partitions                                    next fetch takes them back
-    standing  a usual response (`Order::check` in       standing  offsets and watermarks move, data
-              rust/src/standing/order.rs)                         is queued, the application wakes
+    standing  a usual response (`Standing::check` in    standing  offsets and watermarks move, data
+              rust/src/standing/state.rs)                         is queued, the application wakes
                                                                   up, the next fetch is sent
     standing  the same, but the buffer is full          held      the same, but the next fetch is
                                                                   not sent: nothing is in flight
     standing  any other response, also one for a        ended     Python gets the response as that
               partition that Python has moved, or that            to its request
               has its share of the buffer
-    standing  a response after the order's time: a      ended     the same; Python moves quiet
-              minute, the lease of a replica, a session           partitions and expired replicas,
+    standing  a response after its time: a minute,      ended     the same; Python moves quiet
+              the lease of a replica, a session                   partitions and expired replicas,
               of the connection, or a second with many            and sends the next fetch
               partitions
     held      the application has released enough       standing  the transport sends the fetch,
@@ -26,7 +26,7 @@ transport repeats. For Python, all repetitions are one request, which stays in f
     held      a minute or another time is over, or a    ended,    Python gets an empty response, at
               partition still has its share               over    once
     standing  a seek, a pause, the assignment or the    ended     the fetch in flight is Python's;
-              metadata (`end_changed_orders`)                     data for an old base is stale
+              metadata (`end_changed_fetches`)                    data for an old base is stale
     standing  the slot changes: a partition is placed,  ended,    the same; if the fetch is parked,
               moves in or out, or must be checked       before    the partition takes the bypass
     standing  another slot of the broker moves a        ended     the same
@@ -43,11 +43,11 @@ For Python, also a fetch that is held is in flight. The empty response takes the
 real one, whose data is queued already: the session goes on with the epoch after that, no request
 is overdue meanwhile (`RepeatedFetches.refresh`), and nothing of it is left.
 
-Invariant: nothing happens between a change and the end of the order. The transport only works
-inside `Transport.poll`, on this thread. A slot ends its order before its partitions change
-(`FetchSlot`). Positions, assignment and metadata are not the slot's:
-`FetchRequestManager.end_changed_orders` compares their versions before each poll. A field thus has
-one writer at a time: the order inside `poll`, Python outside.
+Invariant: nothing happens between a change and the end of the standing fetch. The transport only
+works inside `Transport.poll`, on this thread. A slot ends its standing fetch before its partitions
+change (`FetchSlot`). Positions, assignment and metadata are not the slot's:
+`FetchRequestManager.end_changed_fetches` compares their versions before each poll. A field thus has
+one writer at a time: the standing fetch inside `poll`, Python outside.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
 
-#: An order of more partitions takes longer to make than it saves.
+#: One of more partitions takes longer to make than it saves.
 _MOST: Final = 1_000
 #: After this time, one response is for Python, which knows the time and the memory in use.
 _LASTS_MS: Final = 60_000
@@ -80,7 +80,7 @@ _NO_STOP: Final = 2**63 - 1
 
 
 class GrantedTarget(NamedTuple):
-    """A partition of an order, as the native extension reads it.
+    """A partition of a standing fetch, as the native extension reads it.
 
     Invariant: the fields have the order of `GrantedTarget` in rust/src/standing/bindings.rs.
 
@@ -112,12 +112,12 @@ class GrantedTarget(NamedTuple):
 
 
 class StandingFetches:
-    """Makes and ends the orders, which are the standing fetches of all slots. Network thread only.
+    """Makes and ends the standing fetches of all slots. Network thread only.
 
     Args:
-        context: Its `bell` is None if no order can wake the application.
+        context: Its `bell` is None if no standing fetch can wake the application.
         sizing: The limits of a partition's fetch size.
-        brought: Called with a slot whose order has ended, and its partitions that have new data.
+        brought: Called with a slot whose fetch no longer stands, and its partitions with new data.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class StandingFetches:
         wait_ms: int,
         limit: int,
     ) -> StandingFetch | None:
-        """Make the order for a slot, after its request was sent.
+        """Make the standing fetch for a slot, after its request was sent.
 
         Args:
             slot: The slot.
@@ -166,7 +166,7 @@ class StandingFetches:
         if native is None or bell is None:
             return None
         requested = list(slot.requested.values())
-        order: StandingFetch = native.StandingFetch(
+        fetch: StandingFetch = native.StandingFetch(
             queue=self._context.buffer.queue,
             bell=bell,
             version=sent.version,
@@ -188,11 +188,11 @@ class StandingFetches:
             lasts_ms=max(0, min(_lasts_ms(slot), sent.usable_ms, self._lease_ms(requested))),
             reports=logs_requests(),
         )
-        slot.reserve(0)  # the order has reserved it
-        collect = partial(_collect, order, self._context.metrics, sent.traffic)
+        slot.reserve(0)  # the standing fetch has reserved it
+        collect = partial(_collect, fetch, self._context.metrics, sent.traffic)
         self._context.metrics.sources.append(collect)
-        slot.stand(partial(self._end, slot, order, requested, collect))
-        return order
+        slot.stand(partial(self._end, slot, fetch, requested, collect))
+        return fetch
 
     def _lease_ms(self, requested: Iterable[RequestedPartition]) -> int:
         """Return for how long no preferred replica expires."""
@@ -203,12 +203,12 @@ class StandingFetches:
     def _end(
         self,
         slot: FetchSlot,
-        order: StandingFetch,
+        fetch: StandingFetch,
         requested: list[RequestedPartition],
         collect: Callable[[], None],
     ) -> None:
-        """End an order and take over what it has brought, from here on without it."""
-        epoch, moves = order.end()
+        """End a standing fetch and take over what it has brought, from here on without it."""
+        epoch, moves = fetch.end()
         self._context.metrics.sources.remove(collect)
         for index, _, _, next_bytes in moves:
             if next_bytes is not None:
@@ -243,8 +243,8 @@ def _granted(requested: RequestedPartition, target: FetchTarget, limit: int) -> 
     )
 
 
-def _collect(order: StandingFetch, metrics: ConsumerMetrics, traffic: Traffic) -> None:
-    received, sent, latencies_ms, records, topics = order.take_counts()
+def _collect(fetch: StandingFetch, metrics: ConsumerMetrics, traffic: Traffic) -> None:
+    received, sent, latencies_ms, records, topics = fetch.take_counts()
     if not received[0]:
         return
     traffic.repeated(received, sent, latencies_ms)
@@ -253,4 +253,4 @@ def _collect(order: StandingFetch, metrics: ConsumerMetrics, traffic: Traffic) -
     metrics.record_all("fetch-size", records)
     for topic, sizes in topics:
         metrics.record_all("fetch-size", sizes, topic)
-    metrics.happened("last-fetch-seconds-ago", order.progress()[1])
+    metrics.happened("last-fetch-seconds-ago", fetch.progress()[1])

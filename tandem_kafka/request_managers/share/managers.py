@@ -39,7 +39,7 @@ class ShareManagers:
         """How many partitions with records the application has been given."""
         return self._records.added
 
-    def end_changed_orders(self) -> None:
+    def end_changed_fetches(self) -> None:
         """Do nothing: the transport repeats no fetch of a share group."""
 
     def __iter__(self) -> Iterator[RequestManager]:

@@ -20,7 +20,7 @@ LONGEST = 12
 
 
 class Limits:
-    """What an order may bring, and for how long."""
+    """What a standing fetch may bring, and for how long."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,7 +28,7 @@ class Limits:
         self._others = world.buffer.reserved_bytes
 
     def verdict(self, answers: list[Answer], response_bytes: int, took_ms: int) -> str:
-        """Tell what an order does with a response with these answers."""
+        """Tell what a standing fetch does with a response with these answers."""
         world = self._world
         self._passed_ms += took_ms
         if self._passed_ms >= world.lasts_ms:
@@ -49,8 +49,8 @@ class Limits:
         return size if size < response_bytes // 2 else response_bytes
 
 
-def play(world: World, order: Any, limits: Limits, length: int) -> int:
-    """Play usual responses until the order ends; returns how many fetches were repeated."""
+def play(world: World, fetch: Any, limits: Limits, length: int) -> int:
+    """Play usual responses until it ends; returns how many fetches were repeated."""
     played = 0
     for _ in range(length):
         before = {tp: len(offsets) for tp, offsets in world.sent_records.items()}
@@ -62,7 +62,7 @@ def play(world: World, order: Any, limits: Limits, length: int) -> int:
             took_ms = max(took_ms, 10)  # sooner, Python pauses
         frame = world.frame(answers)
         verdict = limits.verdict(answers, len(frame), took_ms)
-        request = order.respond(frame, took_ms)
+        request = fetch.respond(frame, took_ms)
         if verdict == "python":
             assert request is None
             for tp, offsets in world.sent_records.items():
@@ -71,7 +71,7 @@ def play(world: World, order: Any, limits: Limits, length: int) -> int:
         check_progress(world, answers)
         if verdict == "hold":
             assert request == b""
-            request = released(world, order, len(frame))
+            request = released(world, fetch, len(frame))
             if request is None:
                 assert world.next_request(answers, took_ms), "Python continues"
                 break
@@ -89,20 +89,20 @@ def check_progress(world: World, answers: list[Answer]) -> None:
         assert state.read_ahead == each.end
 
 
-def released(world: World, order: Any, received: int) -> bytes | None:
-    """The request of an order that holds it, when there is room; None if the order ends before."""
+def released(world: World, fetch: Any, received: int) -> bytes | None:
+    """The request that is held, when there is room; None if the standing fetch ends before."""
     reserved = world.buffer.reserved_bytes
-    assert order.resume(0) is None
-    assert order.hand_over() is None
+    assert fetch.resume(0) is None
+    assert fetch.hand_over() is None
     if world.random.random() < 0.5:
-        check_targets(world, order)
-        assert order.resume(0) is None
-        assert order.hand_over() == (world.frame([]), received + 4)
-        assert order.hand_over() is None
+        check_targets(world, fetch)
+        assert fetch.resume(0) is None
+        assert fetch.hand_over() == (world.frame([]), received + 4)
+        assert fetch.hand_over() is None
         assert world.buffer.reserved_bytes == reserved
         return None
     world.release()
-    request: bytes | None = order.resume(0)
+    request: bytes | None = fetch.resume(0)
     if request is None:
         # What other fetches may bring fills the buffer.
         assert reserved >= world.room
@@ -116,20 +116,20 @@ def test_random_histories_give_the_same_requests(first: int) -> None:
         total = 0
         for _ in range(world.random.randrange(1, 4)):
             limits = Limits(world)
-            order = world.start()
-            played = play(world, order, limits, world.random.randrange(1, LONGEST))
-            received, sent, latencies, _, _ = order.take_counts()
+            fetch = world.start()
+            played = play(world, fetch, limits, world.random.randrange(1, LONGEST))
+            received, sent, latencies, _, _ = fetch.take_counts()
             assert received[0] == sent[0] == latencies[0] == played
             total += played
             assert world.buffer.repeated[0] == total
-            check_end(world, order)
-            assert order.respond(world.frame(world.answers())) is None, "it has ended"
+            check_end(world, fetch)
+            assert fetch.respond(world.frame(world.answers())) is None, "it has ended"
             world.change()
 
 
-def check_targets(world: World, order: Any) -> list[TopicPartition]:
-    """End the order: the session's epoch and targets are Python's. Returns what it has moved."""
-    epoch, moves = order.end()
+def check_targets(world: World, fetch: Any) -> list[TopicPartition]:
+    """End it: the session's epoch and targets are Python's. Returns what it has moved."""
+    epoch, moves = fetch.end()
     assert epoch == world.session.epoch
     tps = list(world.states)
     for index, offset, max_bytes, _ in moves:
@@ -138,10 +138,10 @@ def check_targets(world: World, order: Any) -> list[TopicPartition]:
     return [tps[index] for index, *_ in moves]
 
 
-def check_end(world: World, order: Any) -> None:
-    """End the order: the session, the sizes in memory and the queue agree with Python's."""
-    if order.progress()[2] is None:
-        kept = check_targets(world, order)
+def check_end(world: World, fetch: Any) -> None:
+    """End it: the session, the sizes in memory and the queue agree with Python's."""
+    if fetch.progress()[2] is None:
+        kept = check_targets(world, fetch)
         assert list(world.session._partitions)[len(world.states) - len(kept) :] == kept
     expected = {tp: list(offsets) for tp, offsets in world.sent_records.items()}
     assert world.taken() == expected
@@ -153,17 +153,17 @@ def refused(change: Callable[[World, Answer], Any]) -> None:
         world = World(seed)
         world.lift_limits()
         limits = Limits(world)
-        order = world.start()
-        play(world, order, limits, world.random.randrange(3))
+        fetch = world.start()
+        play(world, fetch, limits, world.random.randrange(3))
         tp = world.random.choice(sorted(world.states))
         before = world.states[tp].read_ahead, world.states[tp].high_watermark
         answer = Answer(tp, batch(base_offset=before[0], epoch=5), before[0] + 1, before[0] + 1)
         changes = change(world, answer) or {}
         answers = [answer, answer] if changes.pop("twice", False) else [answer]
-        assert order.respond(world.frame(answers, **changes)) is None, seed
+        assert fetch.respond(world.frame(answers, **changes)) is None, seed
         assert (world.states[tp].read_ahead, world.states[tp].high_watermark) == before
-        assert order.respond(world.frame(world.answers())) is None, "it has ended"
-        assert order.end()[0] == world.session.epoch
+        assert fetch.respond(world.frame(world.answers())) is None, "it has ended"
+        assert fetch.end()[0] == world.session.epoch
 
 
 @pytest.mark.parametrize(
@@ -238,11 +238,11 @@ def test_limits_end_it(limit: str) -> None:
             world.stop_at[tp] = begin + 2
         else:
             world.limit = 10_000
-        order = world.start()
+        fetch = world.start()
         big = b"v" * (5 if limit == "stop" else 20_000)
         data = batch([Rec(value=big), Rec(value=big)], begin, epoch=5)
         answer = Answer(tp, data, begin + 2, begin + 2)
-        assert order.respond(world.frame([answer])) is None
+        assert fetch.respond(world.frame([answer])) is None
 
 
 def test_an_empty_response_that_comes_at_once_is_for_python() -> None:
@@ -252,5 +252,5 @@ def test_an_empty_response_that_comes_at_once_is_for_python() -> None:
 
 def test_a_broken_response_is_for_python() -> None:
     world = World(1)
-    order = world.start()
-    assert order.respond(world.frame(world.answers())[:-1]) is None
+    fetch = world.start()
+    assert fetch.respond(world.frame(world.answers())[:-1]) is None

@@ -1,4 +1,4 @@
-"""Orders to repeat a fetch: what ends them, and what Python takes over from them."""
+"""Standing fetches to repeat a fetch: what ends them, and what Python takes over from them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def slot_of_two() -> FetchSlot:
 
 
 def held(slot: FetchSlot) -> Any:
-    """All that an order of the slot depends on."""
+    """All that a standing fetch of the slot depends on."""
     session: Any = slot.session
     parts = set(slot.partitions), dict(slot.to_check), dict(slot.requested)
     return *parts, dict(session._partitions), dict(session._forgotten)
@@ -91,12 +91,20 @@ def test_a_change_of_a_slot_ends_its_order_before(change: Callable[[FetchSlot], 
     change(slot)
     assert seen == [before], "it ended once, when nothing had changed"
     assert not slot.standing
-    assert not slot.settled, "and the request in flight gets no other order"
+    assert not slot.settled, "and the request in flight does not stand again"
 
 
 def test_no_other_method_changes_a_slot() -> None:
     methods = {n for n, what in vars(FetchSlot).items() if callable(what) and n[0] != "_"}
-    harmless = {"stand", "end_order", "repeated", "checked", "next_request", "expect", "reserve"}
+    harmless = {
+        "stand",
+        "end_standing_fetch",
+        "repeated",
+        "checked",
+        "next_request",
+        "expect",
+        "reserve",
+    }
     harmless |= {"brought", "quiet_moved"}
     assert methods - harmless == set(CHANGES)
 
@@ -135,19 +143,19 @@ class RepeatingWorld:
             self.sent[purpose] = unsent
         self.sent |= by_purpose(send(self.world, after_ms=1_000))
 
-    def order(self, purpose: Purpose, usable_ms: int = 60_000) -> Any:
-        """Tell the manager that a fetch was sent; return the order to repeat it."""
+    def stand(self, purpose: Purpose, usable_ms: int = 60_000) -> Any:
+        """Tell the manager that a fetch was sent; return the standing fetch to repeat it."""
         make = self.sent[purpose].make_standing_fetch
         assert make is not None
         traffic = self.world.context.metrics.traffic("1")
         return make(SentRequest(HIGHEST_VERSION, 7, usable_ms, traffic))
 
     def respond(
-        self, order: Any, purpose: Purpose, found: dict[TopicPartition, Found], took_ms: int = 50
+        self, fetch: Any, purpose: Purpose, found: dict[TopicPartition, Found], took_ms: int = 50
     ) -> bytes | None:
         session_id = 70 + (purpose is Purpose.FETCH_1)
         body = fetch_response(found, session_id=session_id).encode(version=HIGHEST_VERSION)
-        request: bytes | None = order.respond((7).to_bytes(4, "big") + b"\0" + body, took_ms)
+        request: bytes | None = fetch.respond((7).to_bytes(4, "big") + b"\0" + body, took_ms)
         return request
 
     @property
@@ -172,8 +180,8 @@ def test_a_partition_on_the_bypass_ends_all_orders_of_its_broker() -> None:
     """Only the next requests of the busy slots take it back."""
     repeating = RepeatingWorld()
     world = repeating.world
-    orders = [repeating.order(purpose) for purpose in BOTH]
-    assert all(orders)
+    fetches = [repeating.stand(purpose) for purpose in BOTH]
+    assert all(fetches)
     assert repeating.standing == BOTH
     fetch = world.managers.fetch
     fetch._seen_versions, placement = None, fetch._placement
@@ -183,7 +191,7 @@ def test_a_partition_on_the_bypass_ends_all_orders_of_its_broker() -> None:
     assert beside is Purpose.FETCH_BYPASS
     world.respond(repeating.sent[Purpose.FETCH_1], fetch_response({}, session_id=71))
     repeating.sent |= by_purpose(send(world, after_ms=1_000))
-    assert repeating.order(Purpose.FETCH_1) is None, "the bypass still has a partition"
+    assert repeating.stand(Purpose.FETCH_1) is None, "the bypass still has a partition"
 
 
 @needs_native
@@ -191,17 +199,17 @@ def test_a_change_between_a_request_and_its_sending_prevents_an_order() -> None:
     repeating = RepeatingWorld()
     slots = repeating.world.managers.fetch._placement.slots
     slots[1, Purpose.FETCH_0].note(repeating.world.subscription.get(ALL[0]))
-    assert repeating.order(Purpose.FETCH_0) is None
-    assert repeating.order(Purpose.FETCH_1) is not None
+    assert repeating.stand(Purpose.FETCH_0) is None
+    assert repeating.stand(Purpose.FETCH_1) is not None
 
 
 @needs_native
 def test_no_partition_waits_for_a_fetch_that_an_order_has_parked() -> None:
-    """The order was made when there was more to fetch, and has caught up since."""
+    """The standing fetch was made when there was more to fetch, and has caught up since."""
     repeating = RepeatingWorld(high_watermark=END + 1)
-    order = repeating.order(Purpose.FETCH_0)
+    fetch = repeating.stand(Purpose.FETCH_0)
     found = of((0, END, 5), (2, END, 5))
-    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, found) is not None
     repeating.world.managers.positions.seek(ALL[2], 3, -1)
     (beside,) = send(repeating.world)
     assert requested_offsets(beside) == {2: 3}
@@ -211,10 +219,10 @@ def test_no_partition_waits_for_a_fetch_that_an_order_has_parked() -> None:
 def test_what_a_fetch_in_flight_may_bring_stays_reserved_after_its_order() -> None:
     repeating = RepeatingWorld(high_watermark=END + 1)
     reserved = repeating.world.buffer.reserved_bytes
-    assert repeating.order(Purpose.FETCH_0) is not None
+    assert repeating.stand(Purpose.FETCH_0) is not None
     assert repeating.world.buffer.reserved_bytes == reserved > 0
     repeating.world.subscription.get(ALL[1]).paused = True
-    repeating.world.managers.fetch.end_changed_orders()
+    repeating.world.managers.fetch.end_changed_fetches()
     assert repeating.standing == []
     assert repeating.world.buffer.reserved_bytes == reserved
 
@@ -225,8 +233,8 @@ def test_an_order_that_fails_to_end_keeps_no_other_standing(
 ) -> None:
     repeating = RepeatingWorld()
     world = repeating.world
-    orders = [repeating.order(purpose) for purpose in BOTH]
-    answered = repeating.respond(orders[0], Purpose.FETCH_0, of((0, END, 5)))
+    fetches = [repeating.stand(purpose) for purpose in BOTH]
+    answered = repeating.respond(fetches[0], Purpose.FETCH_0, of((0, END, 5)))
     assert answered is not None
     metrics = world.context.metrics
     sources = len(metrics.sources)
@@ -239,32 +247,32 @@ def test_an_order_that_fails_to_end_keeps_no_other_standing(
     monkeypatch.setattr(metrics, "record_all", fail)
     world.subscription.get(ALL[0]).paused = True
     with pytest.raises(ZeroDivisionError):
-        world.managers.fetch.end_changed_orders()
+        world.managers.fetch.end_changed_fetches()
     assert repeating.standing == []
     assert len(metrics.sources) == sources - 2, "nothing is collected from them any more"
     assert world.subscription.get(ALL[0]).read_ahead == END + 1
-    world.managers.fetch.end_changed_orders()
-    for order, purpose in zip(orders, BOTH, strict=True):
-        assert repeating.respond(order, purpose, of((3, END, 5))) is None, "it has ended"
+    world.managers.fetch.end_changed_fetches()
+    for fetch, purpose in zip(fetches, BOTH, strict=True):
+        assert repeating.respond(fetch, purpose, of((3, END, 5))) is None, "it has ended"
 
 
 @needs_native
 def test_an_order_lasts_no_longer_than_the_session_of_its_connection() -> None:
     repeating = RepeatingWorld()
-    order = repeating.order(Purpose.FETCH_0, usable_ms=1_000)
+    fetch = repeating.stand(Purpose.FETCH_0, usable_ms=1_000)
     found = of((0, END, 5))
-    assert repeating.respond(order, Purpose.FETCH_0, found, took_ms=900) is not None
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=100) is None
+    assert repeating.respond(fetch, Purpose.FETCH_0, found, took_ms=900) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=100) is None
 
 
 @needs_native
 def test_an_order_lasts_no_longer_than_a_minute() -> None:
     repeating = RepeatingWorld()
-    order = repeating.order(Purpose.FETCH_0, usable_ms=2**40)
+    fetch = repeating.stand(Purpose.FETCH_0, usable_ms=2**40)
     for number in range(99):
         found = of((0, END + number, 5))
-        assert repeating.respond(order, Purpose.FETCH_0, found, took_ms=600) is not None
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 99, 5)), took_ms=600) is None
+        assert repeating.respond(fetch, Purpose.FETCH_0, found, took_ms=600) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END + 99, 5)), took_ms=600) is None
 
 
 @needs_native
@@ -272,25 +280,25 @@ def test_an_order_lasts_no_longer_than_the_lease_of_a_replica() -> None:
     repeating = RepeatingWorld()
     lease_ms = repeating.world.clock.now_ms() + 1_000
     repeating.world.subscription.get(ALL[2]).preferred_replica = PreferredReplica(1, lease_ms)
-    order = repeating.order(Purpose.FETCH_0)
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=900) is not None
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=200) is None
+    fetch = repeating.stand(Purpose.FETCH_0)
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, 5)), took_ms=900) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=200) is None
 
 
 @needs_native
 def test_an_order_of_many_partitions_lasts_until_quiet_ones_may_move() -> None:
     repeating = RepeatingWorld(MANY)
-    order = repeating.order(Purpose.FETCH_0)
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=600) is not None
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=600) is None
+    fetch = repeating.stand(Purpose.FETCH_0)
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, 5)), took_ms=600) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=600) is None
 
 
 @needs_native
 def test_when_quiet_partitions_move_those_that_an_order_has_filled_stay() -> None:
     repeating = RepeatingWorld(MANY)
-    order = repeating.order(Purpose.FETCH_0)
+    fetch = repeating.stand(Purpose.FETCH_0)
     found = of((0, END, 5), (2, END, 5))
-    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, found) is not None
     fetch = repeating.world.managers.fetch
     placement, now_ms = fetch._placement, repeating.world.clock.now_ms() + 1_000
     quiet = placement._slot(1, Purpose.FETCH_QUIET)
@@ -303,11 +311,11 @@ def test_when_quiet_partitions_move_those_that_an_order_has_filled_stay() -> Non
 
 @needs_native
 def test_a_seek_in_between_wins() -> None:
-    """The order would end before; it does not move a position that is not its own either."""
+    """The fetch would end before; it does not move a position that is not its own either."""
     repeating = RepeatingWorld()
-    order = repeating.order(Purpose.FETCH_0)
+    fetch = repeating.stand(Purpose.FETCH_0)
     repeating.world.managers.positions.seek(ALL[0], 3, -1)
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5))) is None
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, 5))) is None
     assert repeating.world.subscription.get(ALL[0]).read_ahead == 3
 
 
@@ -316,10 +324,10 @@ def test_partitions_that_an_order_has_filled_count_as_busy() -> None:
     """With many partitions, the others move to the slot of the quiet ones."""
     repeating = RepeatingWorld()
     world = repeating.world
-    order = repeating.order(Purpose.FETCH_0)
-    assert repeating.respond(order, Purpose.FETCH_0, of((2, END, 5))) is not None
+    fetch = repeating.stand(Purpose.FETCH_0)
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((2, END, 5))) is not None
     world.subscription.get(ALL[3]).paused = True
-    world.managers.fetch.end_changed_orders()
+    world.managers.fetch.end_changed_fetches()
     slot = world.managers.fetch._placement.slots[1, Purpose.FETCH_0]
     assert slot.active == {world.subscription.get(ALL[2])}
 
@@ -327,7 +335,7 @@ def test_partitions_that_an_order_has_filled_count_as_busy() -> None:
 # --- the buffer ----------------------------------------------------------------------------------
 
 ROOM = 100_000
-#: The next request, if an order holds it.
+#: The next request, if a standing fetch holds it.
 HELD = b""
 SMALL = {"fetch_buffer_max_bytes": ROOM, "max_partition_fetch_bytes": 1_000}
 
@@ -337,9 +345,9 @@ def test_partitions_that_an_order_has_filled_get_their_share() -> None:
     """With two partitions in the buffer, neither is fetched beyond a half of it."""
     repeating = RepeatingWorld(**SMALL)
     world = repeating.world
-    order = repeating.order(Purpose.FETCH_0)
+    fetch = repeating.stand(Purpose.FETCH_0)
     found = of((0, END, 60_000), (2, END, 5_000))
-    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, found) is not None
     world.subscription.get(ALL[3]).paused = True
     send(world)
     assert repeating.standing == []
@@ -355,8 +363,8 @@ def test_a_partition_gets_no_more_than_its_share_from_an_order() -> None:
     unsent = repeating.sent[Purpose.FETCH_0]
     world.respond(unsent, fetch_response(of((0, END, 5), (2, END, 5)), session_id=70))
     repeating.sent |= by_purpose(send(world, after_ms=1_000))
-    order = repeating.order(Purpose.FETCH_0)
-    repeat = partial(repeating.respond, order, Purpose.FETCH_0)
+    fetch = repeating.stand(Purpose.FETCH_0)
+    repeat = partial(repeating.respond, fetch, Purpose.FETCH_0)
     assert repeat(of((0, END + 1, 30_000))) is not None
     assert repeat(of((0, END + 2, 30_000))) is None, "its half of the buffer would be exceeded"
 
@@ -366,29 +374,29 @@ def test_what_another_order_may_bring_is_reserved() -> None:
     repeating = RepeatingWorld(
         high_watermark=END + 1, **{**SMALL, "max_partition_fetch_bytes": 30_000}
     )
-    orders = [repeating.order(purpose) for purpose in BOTH]
-    assert all(orders)
+    fetches = [repeating.stand(purpose) for purpose in BOTH]
+    assert all(fetches)
     assert repeating.world.buffer.reserved_bytes >= 2 * 30_000
     found = of((0, END, 55_000))
-    assert repeating.respond(orders[0], Purpose.FETCH_0, found) == HELD
-    assert repeating.respond(orders[1], Purpose.FETCH_1, of((1, END, 20_000))) not in {
+    assert repeating.respond(fetches[0], Purpose.FETCH_0, found) == HELD
+    assert repeating.respond(fetches[1], Purpose.FETCH_1, of((1, END, 20_000))) not in {
         None,
         HELD,
-    }, "the first order holds its request and reserves nothing"
+    }, "the first one holds its request and reserves nothing"
 
 
 @needs_native
 def test_an_order_that_ends_while_it_holds_its_request_leaves_nothing_in_flight() -> None:
     repeating = RepeatingWorld(**SMALL)
     world = repeating.world
-    order = repeating.order(Purpose.FETCH_0)
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, ROOM))) == HELD
-    assert order.hand_over() is None
+    fetch = repeating.stand(Purpose.FETCH_0)
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, ROOM))) == HELD
+    assert fetch.hand_over() is None
     world.subscription.get(ALL[2]).paused = True
-    world.managers.fetch.end_changed_orders()
+    world.managers.fetch.end_changed_fetches()
     slot = world.managers.fetch._placement.slots[1, Purpose.FETCH_0]
     epoch = slot.session.epoch
-    frame, _ = order.hand_over()
+    frame, _ = fetch.hand_over()
     empty = fetch_response({}, session_id=70)
     assert frame == (7).to_bytes(4, "big") + b"\0" + empty.encode(version=HIGHEST_VERSION)
     world.respond(repeating.sent[Purpose.FETCH_0], empty)
@@ -407,22 +415,22 @@ def test_an_order_that_ends_while_it_holds_its_request_leaves_nothing_in_flight(
 @needs_native
 def test_what_python_reserves_later_counts_for_an_order() -> None:
     repeating = RepeatingWorld()
-    order = repeating.order(Purpose.FETCH_0)
+    fetch = repeating.stand(Purpose.FETCH_0)
     slots = repeating.world.managers.fetch._placement.slots
     slots[1, Purpose.FETCH_1].reserve(repeating.world.config.fetch_buffer_max_bytes)
-    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5))) == HELD
-    assert order.resume(0) is None
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, 5))) == HELD
+    assert fetch.resume(0) is None
     slots[1, Purpose.FETCH_1].reserve(0)
-    assert order.resume(0)
+    assert fetch.resume(0)
 
 
 @needs_native
 def test_what_an_order_decodes_ahead_fits_into_the_buffer() -> None:
     repeating = RepeatingWorld(**SMALL)
-    order = repeating.order(Purpose.FETCH_0)
+    fetch = repeating.stand(Purpose.FETCH_0)
     data = batch([Rec(value=b"v" * 5 * ROOM)], END, codec=GZIP, epoch=3)
     found = {ALL[0]: Found(data, high_watermark=END + 1)}
-    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
+    assert repeating.respond(fetch, Purpose.FETCH_0, found) is not None
     assert repeating.world.buffer.held_bytes < ROOM
     (chunk,) = chunks(repeating.world)
     assert chunk.reader is not None

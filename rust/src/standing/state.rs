@@ -50,7 +50,7 @@ pub struct Target {
     pub resized: bool,
 }
 
-pub struct Order {
+pub struct Standing {
     pub template: Template,
     pub session_epoch: i32,
     pub targets: Vec<Target>,
@@ -109,21 +109,21 @@ struct Step {
     bytes: usize,
 }
 
-/// The order for one connection. Only the network thread uses it, except for `counts`.
-pub struct SharedOrder {
-    pub order: Mutex<Order>,
+/// The standing fetch for one connection. Only the network thread uses it, except for `counts`.
+pub struct SharedStanding {
+    pub standing: Mutex<Standing>,
     pub queue: Arc<Shared>,
     pub bell: Arc<Count>,
 }
 
-impl SharedOrder {
-    pub fn order(&self) -> MutexGuard<'_, Order> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+impl SharedStanding {
+    pub fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a response of `bytes` with its length prefix, or returns it for Python and ends.
     ///
-    /// With a full buffer, the order holds its next request (`resume`).
+    /// With a full buffer, the standing fetch holds its next request (`resume`).
     #[allow(clippy::result_large_err)] // a response is moved once
     pub fn absorb(
         &self,
@@ -132,116 +132,116 @@ impl SharedOrder {
         options: &DecodeOptions,
         now: Instant,
     ) -> Result<Absorbed, Response> {
-        let mut order = self.order();
-        let Some(steps) = order.check(&response, now) else {
-            self.end(&mut order);
+        let mut standing = self.standing();
+        let Some(steps) = standing.check(&response, now) else {
+            self.end(&mut standing);
             return Err(response);
         };
-        let full = order.is_full(&steps, &self.queue);
-        if !full && order.exceeds_limit(&steps) {
-            self.end(&mut order);
+        let full = standing.is_full(&steps, &self.queue);
+        if !full && standing.exceeds_limit(&steps) {
+            self.end(&mut standing);
             return Err(response);
         }
-        let took = now - order.sent;
-        let (fetched, moved, total) = order.take(response, &steps, options, now);
+        let took = now - standing.sent;
+        let (fetched, moved, total) = standing.take(response, &steps, options, now);
         let held = Held { moved, received: bytes, took, handed_over: false };
         let mut frame = None;
         if full {
-            order.held = Some(held);
-            self.expect(&mut order, 0);
+            standing.held = Some(held);
+            self.expect(&mut standing, 0);
         } else {
-            frame = Some(self.send(&mut order, &held, now));
+            frame = Some(self.send(&mut standing, &held, now));
         }
         Ok(Absorbed { frame, fetched, send_first: total >= FEW_BYTES })
     }
 
     /// Returns the next request after a response; both are counted now.
-    fn send(&self, order: &mut Order, after: &Held, now: Instant) -> Vec<u8> {
-        let frame = order.next_request(&after.moved);
-        order.counts.received.add(after.received as u64);
-        order.counts.latencies_ms.add(after.took.as_millis() as u64);
-        order.counts.sent.add(frame.len() as u64);
-        order.repeats += 1;
-        order.sent = now;
-        order.took = after.took;
+    fn send(&self, standing: &mut Standing, after: &Held, now: Instant) -> Vec<u8> {
+        let frame = standing.next_request(&after.moved);
+        standing.counts.received.add(after.received as u64);
+        standing.counts.latencies_ms.add(after.took.as_millis() as u64);
+        standing.counts.sent.add(frame.len() as u64);
+        standing.repeats += 1;
+        standing.sent = now;
+        standing.took = after.took;
         self.queue.count(after.received, frame.len());
-        let expected = order.expected_bytes();
-        self.expect(order, expected);
+        let expected = standing.expected_bytes();
+        self.expect(standing, expected);
         frame
     }
 
-    fn expect(&self, order: &mut Order, bytes: i64) {
-        self.queue.reserve(bytes - order.expected);
-        order.expected = bytes;
+    fn expect(&self, standing: &mut Standing, bytes: i64) {
+        self.queue.reserve(bytes - standing.expected);
+        standing.expected = bytes;
     }
 
-    /// Ends the order, because Python decides from here on.
-    pub fn end(&self, order: &mut Order) {
-        order.ended = true;
-        self.expect(order, 0);
+    /// Ends the standing fetch, because Python decides from here on.
+    pub fn end(&self, standing: &mut Standing) {
+        standing.ended = true;
+        self.expect(standing, 0);
     }
 
     /// Since when the next request is held; None if there is none, or Python has taken over.
     pub fn held_since(&self) -> Option<Instant> {
-        let order = self.order();
-        order.held.as_ref().filter(|held| !held.handed_over).map(|_| order.sent)
+        let standing = self.standing();
+        standing.held.as_ref().filter(|held| !held.handed_over).map(|_| standing.sent)
     }
 
     pub fn version(&self) -> i16 {
-        self.order().template.version
+        self.standing().template.version
     }
 
     /// How long the last response took if Python logs each repetition.
     pub fn report(&self) -> Option<Duration> {
-        let order = self.order();
-        order.reports.then_some(order.took)
+        let standing = self.standing();
+        standing.reports.then_some(standing.took)
     }
 
-    /// When a held order ends in any case.
+    /// When a held standing fetch ends in any case.
     pub fn until(&self) -> Instant {
-        self.order().until
+        self.standing().until
     }
 
     /// The released bytes beyond which the next request need not be held any longer.
     pub fn enough(&self) -> i64 {
-        self.queue.enough_for(self.order().room)
+        self.queue.enough_for(self.standing().room)
     }
 
-    /// Returns the held request if it can be sent now, because the buffer has room. The order ends
-    /// if its time is over, or a partition holds more than its share.
+    /// Returns the held request if it can be sent now, because the buffer has room. The standing
+    /// fetch ends if its time is over, or a partition holds more than its share.
     pub fn resume(&self, room: bool, now: Instant) -> Option<Vec<u8>> {
-        let mut order = self.order();
-        let held = order.held.take()?;
+        let mut standing = self.standing();
+        let held = standing.held.take()?;
         let over = |index: &usize| {
-            let target = &order.targets[*index];
+            let target = &standing.targets[*index];
             target.progress.held() >= target.limit
         };
-        let ends = now >= order.until || (room && held.moved.iter().any(over));
-        if ends && !order.ended {
-            self.end(&mut order);
+        let ends = now >= standing.until || (room && held.moved.iter().any(over));
+        if ends && !standing.ended {
+            self.end(&mut standing);
         }
-        if order.ended || !room {
-            order.held = Some(held);
+        if standing.ended || !room {
+            standing.held = Some(held);
             return None;
         }
-        Some(self.send(&mut order, &held, now))
+        Some(self.send(&mut standing, &held, now))
     }
 
-    /// Returns a response for Python, once, if the order has ended while it held its request; and
-    /// the size of the response that Python has not counted.
+    /// Returns a response for Python, once, if it has ended while it held its request; and the
+    /// size of the response that Python has not counted.
     ///
     /// Invariant: it has no data, which is in the queue already, and it stands for the response to
     /// the last request. The session thus continues with the epoch after that, and nothing is in
     /// flight.
     pub fn hand_over(&self) -> Option<(Vec<u8>, usize)> {
-        let mut order = self.order();
-        if !order.ended {
+        let mut standing = self.standing();
+        if !standing.ended {
             return None;
         }
-        let held = order.held.as_mut().filter(|held| !held.handed_over)?;
+        let held = standing.held.as_mut().filter(|held| !held.handed_over)?;
         held.handed_over = true;
         let received = held.received;
-        Some((request::empty_response(&order.template), received))
+        Some((request::empty_response(&standing.template), received))
     }
 
     /// Decodes and queues data, and wakes the application.
@@ -252,13 +252,13 @@ impl SharedOrder {
         // Invariant: what is decoded ahead fits into the buffer, too, or is no more than what was
         // received; the reader decodes the rest.
         let size: usize = fetched.iter().map(|each| each.size).sum();
-        let left = self.order().room - self.queue.held() - size as i64;
+        let left = self.standing().room - self.queue.held() - size as i64;
         let mut ahead = AHEAD_BYTES.min(usize::try_from(left).unwrap_or(0).max(size));
         for mut each in fetched {
             each.size += each.batches.decode_ahead(options, &mut ahead, budget);
             {
-                let order = self.order();
-                let progress = &order.targets[each.index].progress;
+                let standing = self.standing();
+                let progress = &standing.targets[each.index].progress;
                 progress.buffered_bytes.fetch_add(each.size as i64, SeqCst);
             }
             self.queue.push(each);
@@ -267,7 +267,7 @@ impl SharedOrder {
     }
 }
 
-impl Order {
+impl Standing {
     /// Returns the steps of a response without anything unusual; None if Python must decide.
     ///
     /// Invariant: usual is what Python would only queue. The session is the same, nothing is late,
@@ -298,8 +298,8 @@ impl Order {
 
     /// Tells whether the buffer has no room for another response after this one.
     ///
-    /// Invariant: one counter holds what all fetches in flight may bring, of orders and of Python,
-    /// and is read before the next one is sent. A response in flight arrives in any case, so the
+    /// Invariant: one counter holds what all fetches in flight may bring, standing ones and those of
+    /// Python, and is read before the next one is sent. A response in flight arrives in any case, so the
     /// buffer may exceed its limit by one response per slot.
     fn is_full(&self, steps: &[Step], queue: &Shared) -> bool {
         let received: usize = steps.iter().map(|step| step.bytes).sum();
@@ -436,8 +436,8 @@ fn sorted(indices: impl Iterator<Item = usize>) -> Vec<usize> {
 }
 
 impl Target {
-    /// True unless Python has moved the partition since, by a seek for example. Invariant: an order
-    /// moves `read_ahead` only from its own offset.
+    /// True unless Python has moved the partition since, by a seek for example. Invariant: a
+    /// standing fetch moves `read_ahead` only from its own offset.
     fn is_current(&self) -> bool {
         self.progress.read_ahead.load(SeqCst) == self.offset
     }
