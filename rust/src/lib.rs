@@ -35,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use crate::records::{Feed, Loop, RecordIterator, RecordReader, Records, deserialize};
     #[pymodule_export]
-    use crate::standing::{Bell, ChunkQueue, FetchProgress, StandingFetch};
+    use crate::standing::{ChunkQueue, FetchProgress, Notifier, StandingFetch};
     #[pymodule_export]
     use crate::transport::selector::Selector;
     #[pymodule_export]

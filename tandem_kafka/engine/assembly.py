@@ -85,7 +85,7 @@ def _assemble(
         metrics=ConsumerMetrics(config, runtime.clock),
         polls=polls,
         user_code=user_code,
-        bell=runtime.driver.bell,
+        notifier=runtime.driver.notifier,
     )
     client = NetworkClient(
         config, transport, runtime.driver, runtime.random, metadata, context.metrics

@@ -33,7 +33,7 @@ from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.state.topic_troubles import TopicTroubles
 
 if TYPE_CHECKING:
-    from tandem_kafka._native import Bell
+    from tandem_kafka._native import Notifier
 
 
 MIN_PAUSE_MS = 50
@@ -65,8 +65,8 @@ class ManagerContext:
     topic_troubles: TopicTroubles = field(default_factory=TopicTroubles)
     failures: Failures = field(default_factory=Failures)
     user_code: UserCode = field(default_factory=InlineUserCode)
-    #: What a standing fetch rings to wake the application; None if it cannot.
-    bell: Bell | None = None
+    #: What a standing fetch notifies to wake the application; None if it cannot.
+    notifier: Notifier | None = None
 
     @property
     def read_committed(self) -> bool:

@@ -14,7 +14,7 @@ from tandem_kafka.runtime.clock import Clock
 from tandem_kafka.runtime.native import native
 
 if TYPE_CHECKING:
-    from tandem_kafka._native import Bell
+    from tandem_kafka._native import Notifier
 
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Driver(Protocol):
     #: notification.
     waiting: list[Waiter]
     #: Wakes waiting threads and tasks without the GIL; None if the application cannot wait for it.
-    bell: Bell | None
+    notifier: Notifier | None
 
     @property
     def ended(self) -> bool:
@@ -129,8 +129,8 @@ class ThreadDriver:
         self._new_lock = threading.Lock
         #: Threads wait for it in native code, so that a standing fetch can wake them. It would
         #: block all green threads.
-        self.bell: Bell | None = (
-            native.Bell()
+        self.notifier: Notifier | None = (
+            native.Notifier()
             if native_waits and native is not None and green.library() is None
             else None
         )
@@ -169,7 +169,7 @@ class ThreadDriver:
         """
         # Invariant: a waiter registers before it checks its condition. It therefore either sees a
         # change made before this call, or is registered here.
-        woken = self.bell is not None and self.bell.ring()
+        woken = self.notifier is not None and self.notifier.notify()
         if self.waiting:
             woken |= self._wake()
         if woken and first:
@@ -184,15 +184,15 @@ class ThreadDriver:
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Block until `ready()` or the deadline; several threads may wait at the same time."""
-        bell = self.bell
-        while bell is not None:
-            seen = bell.count  # read before the condition, so that no change is missed
+        notifier = self.notifier
+        while notifier is not None:
+            seen = notifier.count  # read before the condition, so that no change is missed
             if ready():
                 return True
             left_ms = deadline_ms - self._clock.now_ms()
             if left_ms <= 0:
                 return False
-            bell.wait(seen, min(left_ms / 1000, _RECHECK_S))
+            notifier.wait(seen, min(left_ms / 1000, _RECHECK_S))
         if ready():
             return True
         lock = self._new_lock()

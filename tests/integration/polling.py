@@ -156,7 +156,7 @@ def cpu_share(action: Callable[[], object]) -> float:
 
 def _waits(driver: Driver) -> bool:
     """Tell whether a thread waits, with a lock or in native code."""
-    return bool(driver.waiting) or (driver.bell is not None and driver.bell.waiting > 0)
+    return bool(driver.waiting) or (driver.notifier is not None and driver.notifier.waiting > 0)
 
 
 @contextmanager

@@ -96,13 +96,13 @@ class RepeatingTransport(SimTransport):
 
 
 class RepeatingSimulation(Simulation):
-    """A `Simulation` with such transports, and a bell that no thread waits for."""
+    """A `Simulation` with such transports, and a notifier that no thread waits for."""
 
     def _environment(self) -> tuple[Runtime, RepeatingTransport]:
         assert native is not None
         number = len(self.drivers) + 1
         transport = RepeatingTransport(self.network)
         driver = SteppedDriver(self._scheduler, transport, self._random_for(f"driver {number}"))
-        driver.bell = native.Bell()
+        driver.notifier = native.Notifier()
         self.drivers.append(driver)
         return Runtime(self.clock, driver, self._random_for(f"consumer {number}")), transport

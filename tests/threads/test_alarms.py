@@ -31,7 +31,7 @@ pytestmark = pytest.mark.real_time
 ENDLESS_MS = 3_600_000
 
 watched = pytest.mark.skipif(
-    not native_available or not hasattr(os, "fork"), reason="needs a bell that a loop can watch"
+    not native_available or not hasattr(os, "fork"), reason="needs a notifier that a loop can watch"
 )
 #: With a file descriptor, or without.
 both = pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def never_lost(seed: int, *, native_waits: bool) -> None:
     driver = ThreadDriver(MonotonicClock(), native_waits=native_waits)
     loop: Any = SteppedLoop(lockstep)
     callers = OneLoop(MonotonicClock(), driver, loop)
-    assert (driver.bell is not None) is native_waits
+    assert (driver.notifier is not None) is native_waits
     news: list[int] = []
     results: list[bool] = []
 
@@ -148,13 +148,13 @@ def made(native_waits: bool) -> tuple[Tasks, Driver, Clock]:
     clock = MonotonicClock()
     driver = ThreadDriver(clock, native_waits=native_waits)
     callers = Tasks(clock, driver, asyncio.get_running_loop())
-    assert (driver.bell is not None) is native_waits
+    assert (driver.notifier is not None) is native_waits
     return callers, driver, clock
 
 
 @both
 def test_no_task_misses_a_notification_of_a_thread(native_waits: bool) -> None:
-    """Two tasks wait for one bell, each for its own news, which come at any time."""
+    """Two tasks wait for one notifier, each for its own news, which come at any time."""
 
     async def run() -> None:
         callers, driver, clock = made(native_waits)
@@ -217,7 +217,7 @@ def test_deadlines_and_cancellations_end_only_their_own_waits(native_waits: bool
 def test_a_ring_without_a_waiting_task_wakes_no_loop() -> None:
     async def run() -> None:
         callers, driver, clock = made(native_waits=True)
-        assert driver.bell is not None
+        assert driver.notifier is not None
         descriptor = callers._alarm._descriptor  # type: ignore[attr-defined]
         for left_ms in (0, 5):
             assert not await callers.wait(lambda: False, clock.now_ms() + left_ms)
@@ -259,7 +259,7 @@ def test_a_loop_that_watches_no_descriptors_calls_instead() -> None:
         clock = MonotonicClock()
         driver = ThreadDriver(clock)
         callers = Tasks(clock, driver, asyncio.get_running_loop())
-        assert driver.bell is None
+        assert driver.notifier is None
         news: list[int] = []
         threading.Timer(0.01, lambda: (news.append(1), driver.notify())).start()
         assert await callers.wait(lambda: bool(news), clock.now_ms() + ENDLESS_MS)

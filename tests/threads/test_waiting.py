@@ -186,24 +186,24 @@ def test_each_background_error_is_raised_once(seed: int) -> None:
     assert 1 <= raised.count("a") <= 2
 
 
-@pytest.mark.skipif(native is None, reason="the bell is native")
+@pytest.mark.skipif(native is None, reason="the notifier is native")
 @pytest.mark.parametrize("threads", [2, 5])
 def test_the_bell_wakes_every_thread(threads: int) -> None:
     """One thread may wait in `poll()`, another one in `commit()`; either may be meant."""
     assert native is not None
     for _ in range(20):
-        bell = native.Bell()
-        seen = bell.count
+        notifier = native.Notifier()
+        seen = notifier.count
         waiting = [
-            threading.Thread(target=bell.wait, args=(seen, LONG_S), daemon=True)
+            threading.Thread(target=notifier.wait, args=(seen, LONG_S), daemon=True)
             for _ in range(threads)
         ]
         for thread in waiting:
             thread.start()
-        while bell.waiting < threads:
+        while notifier.waiting < threads:
             pass
         time.sleep(0.001)  # they may still be on their way to sleep
-        assert bell.ring()
+        assert notifier.notify()
         for thread in waiting:
             thread.join(30)
         assert not any(thread.is_alive() for thread in waiting)

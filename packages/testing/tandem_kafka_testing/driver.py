@@ -10,7 +10,7 @@ from tandem_kafka_testing.network import SimTransport
 from tandem_kafka_testing.scheduler import ParkableLoop, ParkedLoop, Scheduler
 
 if TYPE_CHECKING:
-    from tandem_kafka._native import Bell
+    from tandem_kafka._native import Notifier
 
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class SteppedDriver:
         self._random = random
         self.parked: ParkedLoop | None = None
         self.waiting: list[Waiter] = []
-        self.bell: Bell | None = None  # a simulation has one thread
+        self.notifier: Notifier | None = None  # a simulation has one thread
         self.offloaded_ms = (0, 20)
 
     @property

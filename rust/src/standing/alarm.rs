@@ -1,4 +1,4 @@
-//! A file descriptor that an event loop watches: it is readable after a ring.
+//! A file descriptor that an event loop watches: it is readable after a notification.
 
 #[cfg(unix)]
 pub use unix::Alarm;
@@ -28,7 +28,7 @@ mod unix {
         }
 
         /// Does not block. The only possible error means that the descriptor is readable already.
-        pub fn ring(&self) {
+        pub fn notify(&self) {
             let mut file = self.write.as_ref().unwrap_or(&self.read);
             let _ = file.write_all(&1_u64.to_ne_bytes());
         }
@@ -78,7 +78,7 @@ mod without {
             -1
         }
 
-        pub fn ring(&self) {}
+        pub fn notify(&self) {}
 
         pub fn quiet(&self) {}
     }

@@ -10,8 +10,8 @@ use crate::batches::Budget;
 use crate::buffer::Buffer;
 use crate::fetch::decode_frame;
 use crate::options::DecodeOptions;
-use crate::standing::bell::Bell;
 use crate::standing::counts::{Counts, Sizes};
+use crate::standing::notifier::Notifier;
 use crate::standing::progress::FetchProgress;
 use crate::standing::queue::{ChunkQueue, Origin};
 use crate::standing::request::{self, Template};
@@ -30,13 +30,13 @@ impl StandingFetch {
     /// `targets` has a `GrantedTarget` of fetching/standing.py for each partition of the session.
     #[new]
     #[pyo3(signature = (
-        *, queue, bell, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
+        *, queue, notifier, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
         read_committed, session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms, reports
     ))]
     #[allow(clippy::too_many_arguments)] // all by name
     fn new(
         queue: &ChunkQueue,
-        bell: &Bell,
+        notifier: &Notifier,
         version: i16,
         correlation_id: i32,
         client_id: Option<String>,
@@ -95,7 +95,7 @@ impl StandingFetch {
         StandingFetch(Arc::new(SharedStanding {
             standing: Mutex::new(standing),
             queue: Arc::clone(&queue.shared),
-            bell: Arc::clone(&bell.0),
+            notifier: Arc::clone(&notifier.0),
         }))
     }
 

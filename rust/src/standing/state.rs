@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use crate::batches::Budget;
 use crate::fetch::{AHEAD_BYTES, Partition, Response, Topic};
 use crate::options::DecodeOptions;
-use crate::standing::bell::Count;
 use crate::standing::counts::Counts;
+use crate::standing::notifier::Count;
 use crate::standing::progress::Progress;
 use crate::standing::queue::{CHUNK_BYTES, Fetched, Origin, Shared};
 use crate::standing::request::{self, Template, Wanted};
@@ -113,7 +113,7 @@ struct Step {
 pub struct SharedStanding {
     pub standing: Mutex<Standing>,
     pub queue: Arc<Shared>,
-    pub bell: Arc<Count>,
+    pub notifier: Arc<Count>,
 }
 
 impl SharedStanding {
@@ -263,7 +263,7 @@ impl SharedStanding {
             }
             self.queue.push(each);
         }
-        self.bell.ring();
+        self.notifier.notify();
     }
 }
 

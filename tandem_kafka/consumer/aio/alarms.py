@@ -1,8 +1,8 @@
 """What ends the sleeps of tasks: news for their consumer, or the end of their time.
 
 The network thread and the transport wake the event loop without running Python code: the loop
-watches a file descriptor, which the bell makes readable. Event loops that cannot watch one, and
-consumers without a bell, use `loop.call_soon_threadsafe`.
+watches a file descriptor, which the notifier makes readable. Event loops that cannot watch one, and
+consumers without a notifier, use `loop.call_soon_threadsafe`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tandem_kafka.runtime import Driver
 
 if TYPE_CHECKING:
-    from tandem_kafka._native import Bell
+    from tandem_kafka._native import Notifier
 
 
 class Alarm:
@@ -101,39 +101,39 @@ class Alarm:
 
 
 class WatchedAlarm(Alarm):
-    """The event loop watches the file descriptor of a bell.
+    """The event loop watches the file descriptor of a notifier.
 
     Raises:
         NotImplementedError: The event loop cannot watch file descriptors.
         OSError: There are too many of them.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, driver: Driver, bell: Bell) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, driver: Driver, notifier: Notifier) -> None:
         super().__init__(loop, driver)
-        self._bell = bell
+        self._notifier = notifier
         self._closing = False
         #: None once it is closed: the system may have given the number to another file.
-        self._descriptor: int | None = bell.open_alarm()
+        self._descriptor: int | None = notifier.open_alarm()
         try:
-            loop.add_reader(self._descriptor, self._rung)
+            loop.add_reader(self._descriptor, self._notified)
         except BaseException:
-            bell.close_alarm()
+            notifier.close_alarm()
             raise
 
     def arm(self) -> None:
-        """Let the next ring wake the tasks. The condition must be checked afterwards."""
-        self._bell.arm()
+        """Let the next notification wake the tasks. The condition must be checked afterwards."""
+        self._notifier.arm()
 
     def disarm(self) -> None:
-        """End a wait. While no task sleeps, a ring needs no system call."""
+        """End a wait. While no task sleeps, a notification needs no system call."""
         if not self._sleeping:
-            self._bell.disarm()
+            self._notifier.disarm()
             if self._closing:
                 self.close()
 
-    def _rung(self) -> None:
-        # Invariant: quiet before the tasks continue, so that a ring in between wakes them again.
-        self._bell.quiet()
+    def _notified(self) -> None:
+        # Invariant: quiet before the tasks continue, so that what comes meanwhile wakes them again.
+        self._notifier.quiet()
         self._wake()
 
     def close(self) -> None:
@@ -145,13 +145,13 @@ class WatchedAlarm(Alarm):
             self._descriptor = None
             with suppress(RuntimeError):  # the loop has been closed, and watches nothing
                 self._loop.remove_reader(descriptor)
-            self._bell.close_alarm()
+            self._notifier.close_alarm()
 
 
 def alarm_for(loop: asyncio.AbstractEventLoop, driver: Driver) -> Alarm:
-    """Return a new alarm; the driver keeps its bell only if the event loop can watch it."""
-    if driver.bell is not None:
+    """Return a new alarm; the driver keeps its notifier only if the event loop can watch it."""
+    if driver.notifier is not None:
         with suppress(NotImplementedError, OSError):
-            return WatchedAlarm(loop, driver, driver.bell)
-        driver.bell = None
+            return WatchedAlarm(loop, driver, driver.notifier)
+        driver.notifier = None
     return Alarm(loop, driver)

@@ -203,7 +203,7 @@ class Tasks:
 
     def close(self) -> None:
         """Release what belongs to the event loop. Tasks may still wait."""
-        # What waits from here on does without the bell.
+        # What waits from here on does without the notifier.
         alarm, self._alarm = self._alarm, Alarm(self._loop, self._driver)
         alarm.close()
 

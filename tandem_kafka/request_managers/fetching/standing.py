@@ -115,7 +115,7 @@ class StandingFetches:
     """Makes and ends the standing fetches of all slots. Network thread only.
 
     Args:
-        context: Its `bell` is None if no standing fetch can wake the application.
+        context: Its `notifier` is None if no standing fetch can wake the application.
         sizing: The limits of a partition's fetch size.
         brought: Called with a slot whose fetch no longer stands, and its partitions with new data.
     """
@@ -133,10 +133,10 @@ class StandingFetches:
     def allowed(self, slot: FetchSlot) -> bool:
         """Tell whether the next fetch of a slot may be repeated without Python.
 
-        Green threads, and tasks of some event loops, cannot wait for the bell.
+        Green threads, and tasks of some event loops, cannot wait for the notifier.
         """
         return (
-            self._context.bell is not None
+            self._context.notifier is not None
             and native is not None
             and slot.settled
             and slot.steady
@@ -162,13 +162,13 @@ class StandingFetches:
             wait_ms: How long the broker may park a fetch.
             limit: How many bytes one partition may hold.
         """
-        config, bell = self._context.config, self._context.bell
-        if native is None or bell is None:
+        config, notifier = self._context.config, self._context.notifier
+        if native is None or notifier is None:
             return None
         requested = list(slot.requested.values())
         fetch: StandingFetch = native.StandingFetch(
             queue=self._context.buffer.queue,
-            bell=bell,
+            notifier=notifier,
             version=sent.version,
             correlation_id=sent.correlation_id,
             client_id=config.client_id,

@@ -136,7 +136,7 @@ class World:
         assert native is not None
         return native.StandingFetch(
             queue=self.buffer.queue,
-            bell=native.Bell(),
+            notifier=native.Notifier(),
             version=self.version,
             correlation_id=self.correlation_id,
             client_id=self.client_id,

@@ -133,7 +133,7 @@ class RepeatingWorld:
         **options: Any,
     ) -> None:
         assert native is not None
-        self.world = World(leaders=(1,) * len(partitions), bell=native.Bell(), **options)
+        self.world = World(leaders=(1,) * len(partitions), notifier=native.Notifier(), **options)
         self.world.assign(*partitions, at=END)
         self.sent: dict[Purpose, UnsentRequest] = {}
         for number, (purpose, unsent) in enumerate(by_purpose(send(self.world)).items()):

@@ -51,7 +51,7 @@ class World:
         seed: int = 1,
         leaders: Sequence[int] = (1, 1, 2),
         user_code: UserCode | None = None,
-        bell: Any = None,
+        notifier: Any = None,
         **options: Any,
     ):
         options.setdefault("bootstrap_servers", "10.0.0.9:9092")
@@ -73,7 +73,7 @@ class World:
             background=self.background,
             metrics=ConsumerMetrics(self.config, self.clock),
             user_code=user_code or InlineUserCode(),
-            bell=bell,
+            notifier=notifier,
         )
         #: Keys of the APIs that the brokers offer, as far as managers ask for them.
         self.offered: set[int] = set()

@@ -14,7 +14,7 @@ use crate::standing::alarm::Alarm;
 pub struct Count {
     value: AtomicU32,
     waiting: AtomicU32,
-    /// True if a task waits. The next ring resets it.
+    /// True if a task waits. The next notification resets it.
     armed: AtomicBool,
     /// Wakes the event loop.
     alarm: Mutex<Option<Alarm>>,
@@ -22,20 +22,20 @@ pub struct Count {
 
 impl Count {
     /// Changes the count, and wakes all waiting threads and tasks. Returns whether any waited.
-    pub fn ring(&self) -> bool {
+    pub fn notify(&self) -> bool {
         self.value.fetch_add(1, SeqCst);
         let threads = self.waiting.load(SeqCst) > 0;
         if threads {
             system::wake(&self.value);
         }
-        // Invariant: a task arms the bell before it checks its condition. It therefore either sees a
+        // Invariant: a task arms this before it checks its condition. It therefore either sees a
         // change made before this call, or is armed here.
         let tasks = self.armed.load(SeqCst) && self.armed.swap(false, SeqCst);
         if tasks {
             // Invariant: this waits for nobody, because a fork may copy a locked lock. Another
-            // ring that holds it makes the file readable, and `quiet` comes before the tasks
+            // caller that holds it makes the file readable, and `quiet` comes before the tasks
             // check their conditions.
-            self.with_alarm(Alarm::ring);
+            self.with_alarm(Alarm::notify);
         }
         threads || tasks
     }
@@ -64,22 +64,22 @@ impl Count {
 /// A count that threads wait for. A thread reads it before it checks its condition, so that it
 /// misses no change. Tasks of one event loop can wait as well: the loop watches a file descriptor.
 #[pyclass(frozen, module = "tandem_kafka._native")]
-pub struct Bell(pub Arc<Count>);
+pub struct Notifier(pub Arc<Count>);
 
 #[pymethods]
-impl Bell {
+impl Notifier {
     #[new]
     fn new() -> Self {
-        Bell(Arc::default())
+        Notifier(Arc::default())
     }
 
     /// Wakes the waiting threads and tasks; callable from any thread and from a signal handler.
     /// Returns whether any waited.
-    fn ring(&self) -> bool {
-        self.0.ring()
+    fn notify(&self) -> bool {
+        self.0.notify()
     }
 
-    /// Returns a file descriptor that becomes readable when the bell rings after `arm`. Raises an
+    /// Returns a file descriptor that becomes readable at the first `notify` after `arm`. Raises an
     /// OSError if this system has none.
     fn open_alarm(&self) -> io::Result<i32> {
         let alarm = Alarm::new()?;
@@ -94,7 +94,7 @@ impl Bell {
         self.0.set_alarm(None);
     }
 
-    /// Before a task checks its condition: the next ring makes the file descriptor readable.
+    /// Before a task checks its condition: the next notification makes the file descriptor readable.
     fn arm(&self) {
         self.0.armed.store(true, SeqCst);
     }
