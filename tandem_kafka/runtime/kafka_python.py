@@ -73,7 +73,7 @@ def _forget_other_threads() -> None:
     global _state  # noqa: PLW0603 - another thread may have held it
     _state = threading.Lock()
     for name, lock in _locks.items():
-        if lock.owner not in (None, threading.get_ident()):
+        if lock.owner != threading.get_ident():
             _locks[name] = type(lock)(name)
             _running.discard(name)
 

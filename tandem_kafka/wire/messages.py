@@ -7,8 +7,9 @@ defined on first use.
 
 from __future__ import annotations
 
-from tandem_kafka.runtime.kafka_python import schemas_may_be_read, whole_imports
+from tandem_kafka.runtime.kafka_python import schemas_may_be_read
 
+import weakref
 from importlib import import_module
 from typing import Any, Final
 
@@ -55,14 +56,13 @@ _ADDITIONAL: Final = frozenset(
     }
 )
 _KINDS: Final = ("Request", "Response")
+_definitions: Final[dict[str, dict[str, Any]]] = {}
 
 
 def __getattr__(name: str) -> Any:
     api = next((name.removesuffix(kind) for kind in _KINDS if name.endswith(kind)), name)
     if api in _ADDITIONAL and name != api:
-        with whole_imports():
-            if name not in globals():  # another thread may have been first
-                globals().update(_defined(api))
+        globals().update(_defined(api))
         return globals()[name]
     if api not in _OF_KAFKA_PYTHON or name == api:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -73,10 +73,12 @@ def __getattr__(name: str) -> Any:
 def _defined(api: str) -> dict[str, Any]:
     """Define the request and the response of an API.
 
-    Invariant: once, and they are kept together. kafka-python finds responses through a registry of
-    weak references, and an object of another definition is of another class.
+    Invariant: no lock, which an interrupt or a fork could leave locked. Of threads that ask
+    together, each defines them, and the first definition counts; kafka-python finds responses
+    through a registry of weak references.
     """
-    from kafka.protocol.api_message import ApiMessage  # noqa: PLC0415 - on first use
+    from kafka.protocol.api_header import ResponseClassRegistry  # noqa: PLC0415 - on first use
+    from kafka.protocol.api_message import ApiMessage  # noqa: PLC0415 - likewise
 
     kind: Any = type(ApiMessage)
     with schemas_may_be_read():
@@ -88,6 +90,8 @@ def _defined(api: str) -> dict[str, Any]:
         from tandem_kafka.wire.record_views import view_records  # noqa: PLC0415 - likewise
 
         view_records(made["ShareFetchResponse"])
+    made = _definitions.setdefault(api, made)
+    ResponseClassRegistry.register_response_class(weakref.proxy(made[f"{api}Response"]))
     return made
 
 

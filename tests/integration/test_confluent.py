@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 import tandem_kafka
 from tandem_kafka.confluent import Consumer
 from tandem_kafka_testing.kafka import RealKafka
+from tests.alarms import alarms
 from tests.integration.polling import wait_until
 from tests.unit.interrupts import UNAWAITED, coroutines_end_here
 
@@ -107,10 +108,9 @@ def test_signals_lose_nothing(make: Callable[..., Consumer], topic: str, produce
         if frame is not None and frame.f_code.co_filename.startswith(inside):
             raise InterruptedError
 
-    previous = signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-    began = time.monotonic()
-    try:
+    with alarms(handle):
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        began = time.monotonic()
         while len(seen) < 5_000 or raised < 20:
             assert time.monotonic() - began < 120, f"{len(seen)} records, {raised} signals"
             try:
@@ -120,9 +120,6 @@ def test_signals_lose_nothing(make: Callable[..., Consumer], topic: str, produce
                 raised += 1
                 continue
             seen += [each.offset() for each in messages]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
     assert seen == list(range(seen[0], seen[0] + len(seen)))
 
 

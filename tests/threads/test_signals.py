@@ -16,6 +16,7 @@ import pytest
 from tandem_kafka.runtime import MonotonicClock, ThreadDriver
 from tandem_kafka.runtime import driver as threads
 from tandem_kafka.runtime.native import native_available
+from tests.alarms import alarms
 from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter
 
@@ -107,12 +108,8 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock(native_wa
 @contextmanager
 def timer(handle: Handler) -> Iterator[Callable[[float], None]]:
     """Signals of a timer of the system's."""
-    before = signal.signal(signal.SIGALRM, handle)
-    try:
+    with alarms(handle):
         yield lambda delay_s: signal.setitimer(signal.ITIMER_REAL, delay_s) and None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

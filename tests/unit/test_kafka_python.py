@@ -253,22 +253,6 @@ def test_a_child_process_runs_what_another_thread_was_running() -> None:
     )
 
 
-def test_a_thread_that_imports_does_not_wait_for_one_that_waits_for_it() -> None:
-    """It has an ImportError, as from imports in a circle without this package."""
-    run(
-        "import faulthandler, threading; faulthandler.dump_traceback_later(20, exit=True)\n"
-        "from tandem_kafka.runtime.kafka_python import _alone\n"
-        "import tandem_kafka.wire.messages as messages\n"
-        "other = threading.Thread(target=lambda: messages.ShareFetchRequest)\n"
-        "with _alone('kafka.protocol.api_header'):\n"
-        "    other.start(); other.join(0.5)\n"
-        "    assert other.is_alive()\n"
-        "    try: messages.PushTelemetryRequest\n"
-        "    except ImportError: pass\n"
-        "other.join()\n"
-    )
-
-
 #: Statements of threads that begin at once, and seconds after which each goes on. Between them,
 #: they hold the locks of imports that the others wait for.
 CIRCLES = {
