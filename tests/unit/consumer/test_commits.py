@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import dis
+from contextlib import suppress
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tandem_kafka.config import Config
+from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import AutoCommit, CommitAsync
+from tandem_kafka.events.completable import Completion
 from tandem_kafka.runtime.callers import OwnerLock
 from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tests.unit.interrupts import Interrupter
 
 TP = TopicPartition("orders", 0)
 
@@ -105,6 +111,25 @@ def test_a_callback_that_raises_is_not_called_again(raised: type[BaseException])
     assert [offset for offset, _ in committing.told] == [1, 2]
     assert committing.futures[0].failed()
     assert committing.futures[1].succeeded()
+
+
+def test_an_interrupt_leaves_no_future_locked() -> None:
+    """At the beginning of any function, where CPython runs signal handlers."""
+    places = 0
+    for number in count():
+        completion: Completion[None] = Completion()
+        future = CommitFuture(completion, at(1))
+        interrupter = Interrupter(number)
+        with suppress(KeyboardInterrupt):
+            interrupter.call(future.add_callback, id)
+            completion.complete(None)
+            interrupter.call(future.settle)
+        if (frame := interrupter.frame) is None:
+            break
+        if frame.f_code.co_code[interrupter.instruction - 2] == dis.opmap["RESUME"]:
+            places += 1
+            assert not future._lock.locked(), frame
+    assert places >= 4
 
 
 def test_a_future_ends_with_its_commit_and_runs_callbacks_on_another_thread() -> None:
