@@ -13,7 +13,6 @@ from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.share.awaitable_methods import AwaitableShareMethods
-from tandem_kafka.consumer.share.consumer import batch_of, record_of
 from tandem_kafka.consumer.share.options import share_options
 from tandem_kafka.consumer.share.parts import ShareParts
 from tandem_kafka.consumer.share.plain_methods import PlainShareMethods
@@ -50,9 +49,6 @@ class AsyncShareConsumer(
             async for record in consumer:
                 await resize(record.value)
     """
-
-    _batch_of = staticmethod(batch_of)  # as in ShareConsumer
-    _record_of = staticmethod(record_of)
 
     def __init__(
         self,

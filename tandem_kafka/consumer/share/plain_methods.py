@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from tandem_kafka.consumer.arguments import check_wait
 from tandem_kafka.consumer.concurrent_calls import any_thread
 from tandem_kafka.consumer.methods.inquiries import Inquiries
 from tandem_kafka.consumer.share.columns import acknowledge_rows
+from tandem_kafka.consumer.share.handing import Given
 from tandem_kafka.consumer.share.options import How
 from tandem_kafka.consumer.share.parts import ShareParts
+from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
 from tandem_kafka.errors import InvalidArgumentError, KafkaError
 from tandem_kafka.events.application import Acknowledge
 from tandem_kafka.state.locks import AcknowledgeType
@@ -28,6 +31,22 @@ class PlainShareMethods(Inquiries):
 
     _parts: ShareParts
     _how: How
+
+    # What poll() and iteration return. A subclass sees it here, before it counts as handed out.
+
+    @staticmethod
+    def _batch_of(given: Sequence[Given]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
+        """Return what a poll() returns, by partition."""
+        parts: dict[TopicPartition, list[Sequence[ShareRecord[Any, Any]]]] = {}
+        for chunk, start, stop in given:
+            parts.setdefault(chunk.run.partition.tp, []).append(chunk.made(start, stop))
+        return {tp: ShareRecords(each) for tp, each in parts.items()}
+
+    @staticmethod
+    def _record_of(given: Given) -> ShareRecord[Any, Any]:
+        """Return the first record."""
+        chunk, start, _ = given
+        return chunk.made_one(start)
 
     def subscription(self) -> set[str]:
         """Return the topics. Any thread may call this, even after close()."""
