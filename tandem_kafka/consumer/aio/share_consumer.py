@@ -12,10 +12,9 @@ from tandem_kafka.consumer.aio.streams import uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
-from tandem_kafka.consumer.share.awaitable_methods import AwaitableShareMethods
+from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
 from tandem_kafka.consumer.share.options import share_options
 from tandem_kafka.consumer.share.parts import ShareParts
-from tandem_kafka.consumer.share.plain_methods import PlainShareMethods
 from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
