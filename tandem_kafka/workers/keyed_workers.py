@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pickle import PicklingError, dumps
-from typing import Any, Generic, Literal
+from typing import Generic, Literal
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
@@ -124,7 +124,12 @@ class KeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
         )
         super().__init__(consumer, settings)
         _check_picklable(settings)
-        _check_function(handle)
+        if inspect.iscoroutinefunction(handle):
+            msg = (
+                f"handle must be an ordinary function, got the coroutine function {handle!r}; use "
+                "AsyncKeyedWorkers"
+            )
+            raise ArgumentTypeError(msg)
         self._letters: Executor | None = None
 
     def run(self, until: Until | None = None, *, signals: Iterable[signal.Signals] = ()) -> None:
@@ -161,15 +166,6 @@ class KeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
         if isinstance(settings.workers, Executor):
             return ExecutorCrew(workload, settings, runtime.driver, self._letters)
         return ThreadCrew(workload, settings, runtime.clock, runtime.driver)
-
-
-def _check_function(handle: Any) -> None:
-    if inspect.iscoroutinefunction(handle):
-        msg = (
-            f"handle must be an ordinary function, got the coroutine function {handle!r}; use "
-            "AsyncKeyedWorkers"
-        )
-        raise ArgumentTypeError(msg)
 
 
 def _check_picklable(settings: WorkerSettings) -> None:
