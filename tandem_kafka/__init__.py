@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from tandem_kafka._kafka import (
         AsyncConsumerRebalanceListener,
+        ConsumerRebalanceListener,
         DefaultSerializer,
         Deserializer,
         JsonSerializer,
@@ -19,19 +20,18 @@ if TYPE_CHECKING:
     )
     from tandem_kafka.config import ConsumerOptions
     from tandem_kafka.consumer.aio.consumer import AsyncKafkaConsumer
-    from tandem_kafka.consumer.aio.listener import AsyncRebalanceListener
     from tandem_kafka.consumer.aio.share_consumer import AsyncShareConsumer
     from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.consumer.diagnosis import diagnose_on_signal
     from tandem_kafka.consumer.health import Health, PartitionHealth
     from tandem_kafka.consumer.installation import install, uninstall
-    from tandem_kafka.consumer.listener import ConsumerRebalanceListener
     from tandem_kafka.consumer.reading.records import ConsumerRecords
     from tandem_kafka.consumer.share.consumer import ShareConsumer
     from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
     from tandem_kafka.runtime.native import native_available
     from tandem_kafka.tables.record_batches import read
     from tandem_kafka.types import (
+        AsyncRebalanceListener,
         ConsumerGroupMetadata,
         ConsumerRecord,
         OffsetAndMetadata,
@@ -96,10 +96,9 @@ _OF_KAFKA_PYTHON: Final = (
 _HOMES: Final = {
     **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.runtime.kafka_python"),
     "AsyncKafkaConsumer": "tandem_kafka.consumer.aio.consumer",
-    "AsyncRebalanceListener": "tandem_kafka.consumer.aio.listener",
     "AsyncShareConsumer": "tandem_kafka.consumer.aio.share_consumer",
     "ConsumerOptions": "tandem_kafka.config",
-    "ConsumerRebalanceListener": "tandem_kafka.consumer.listener",
+    "ConsumerRebalanceListener": "kafka.consumer.subscription_state",
     "ConsumerRecords": "tandem_kafka.consumer.reading.records",
     "Health": "tandem_kafka.consumer.health",
     "KafkaConsumer": "tandem_kafka.consumer.consumer",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.assignors import (
@@ -27,7 +26,7 @@ from tandem_kafka.config.librdkafka import (
     ssl_context_of,
 )
 from tandem_kafka.config.shown import ShownOptions
-from tandem_kafka.confluent.errors import failure, raising
+from tandem_kafka.confluent.errors import invalid, raising
 from tandem_kafka.logs import ClientNames, client_logger
 
 log = client_logger(__name__)
@@ -166,7 +165,7 @@ def _callbacks(given: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         if callback is None or callable(callback):
             continue
         if name == "on_commit":
-            raise failure(KafkaError._INVALID_ARG, "on_commit requires a callable object")
+            raise invalid("on_commit requires a callable object")
         msg = f"expected {name} property as a callable function"
         raise TypeError(msg)
     return {name: callback for name, callback in found.items() if callback is not None}
@@ -174,10 +173,9 @@ def _callbacks(given: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
 def _has_effect(name: Any) -> bool:
     if name in REJECTED:
-        reason = f'Configuration property "{name}" is not supported: {REJECTED[name]}'
-        raise failure(KafkaError._INVALID_ARG, reason)
+        raise invalid(f'Configuration property "{name}" is not supported: {REJECTED[name]}')
     if name not in PROPERTIES and name not in IGNORED:
-        raise failure(KafkaError._INVALID_ARG, f'No such configuration property: "{name}"')
+        raise invalid(f'No such configuration property: "{name}"')
     if name not in PROPERTIES:
         _warn(name, "has no effect here")
     return name in PROPERTIES
@@ -202,8 +200,7 @@ def _value(name: str, given: Mapping[str, Any], known: Property) -> Any:
     if known.words and text not in known.words:
         found = next((word for word in known.words if word == text.lower()), None)
         if found is None:
-            reason = f'Invalid value "{text}" for configuration property "{name}"'
-            raise failure(KafkaError._INVALID_ARG, reason)
+            raise invalid(f'Invalid value "{text}" for configuration property "{name}"')
         text = found
     return known.words[text] if known.words else text
 
@@ -213,24 +210,21 @@ def _flag(name: str, text: str) -> bool:
         return True
     if text.lower() in _FALSE:
         return False
-    reason = f'Expected bool value for "{name}": true or false'
-    raise failure(KafkaError._INVALID_ARG, reason)
+    raise invalid(f'Expected bool value for "{name}": true or false')
 
 
 def _number(name: str, text: str, known: Property) -> int:
     if not text:
-        reason = f'Integer configuration property "{name}" cannot be set to empty value'
-        raise failure(KafkaError._INVALID_ARG, reason)
+        raise invalid(f'Integer configuration property "{name}" cannot be set to empty value')
     try:
         number = int(text, 0)
     except ValueError:
         number = _leading_number(name, text)
     low, high = known.limits
     if not low <= number <= high:
-        reason = (
+        raise invalid(
             f'Configuration property "{name}" value {number} is outside allowed range {low}..{high}'
         )
-        raise failure(KafkaError._INVALID_ARG, reason)
     return number
 
 
@@ -239,8 +233,7 @@ def _leading_number(name: str, text: str) -> int:
     try:
         return int(float(text))
     except (ValueError, OverflowError):
-        reason = f'Invalid value for configuration property "{name}"'
-        raise failure(KafkaError._INVALID_ARG, reason) from None
+        raise invalid(f'Invalid value for configuration property "{name}"') from None
 
 
 def _check_combinations(values: Mapping[str, Any]) -> None:
@@ -258,7 +251,7 @@ def _check_combinations(values: Mapping[str, Any]) -> None:
 
 
 def _fail(reason: str) -> None:
-    raise failure(KafkaError._INVALID_ARG, f"Failed to create consumer: {reason}")
+    raise invalid(f"Failed to create consumer: {reason}")
 
 
 def _adjusted(

@@ -12,7 +12,7 @@ from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.confluent.configuration import Configuration, merged, settings_from
-from tandem_kafka.confluent.errors import failure, raising, words
+from tandem_kafka.confluent.errors import failure, raising, refusal
 from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.lookups import Lookups, group_bytes
 from tandem_kafka.confluent.messages import message_of
@@ -162,8 +162,7 @@ class Consumer:
             msg = "expected list of topic unicode strings"
             raise TypeError(msg)
         if not topics or not all(topics):
-            code = KafkaError._INVALID_ARG
-            raise failure(code, f"Failed to set subscription: {words(code)}")
+            raise refusal("Failed to set subscription", KafkaError._INVALID_ARG)
         with raising("Failed to set subscription"):
             self._changes.make(partial(self._assignment.subscribe, topics, callbacks))
         self._events.subscribed(topics)
@@ -281,8 +280,7 @@ class Consumer:
         part = self._assigned.get(each.key)
         if part is None:
             known = any(other.tp.topic == each.key.topic for other in self._assigned)
-            code = KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION
-            raise failure(code, f"{what}: {words(code)}")
+            raise refusal(what, KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION)
         with raising(what):
             self._assignment.seek(part, each)
 

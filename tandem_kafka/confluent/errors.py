@@ -40,9 +40,19 @@ def words(code: int) -> str:
     return KafkaError(code).str()
 
 
-def failure(code: int, reason: str | None = None) -> KafkaException:
+def failure(code: int, reason: str) -> KafkaException:
     """Return an exception for a code."""
     return KafkaException(KafkaError(code, reason))
+
+
+def refusal(what: str, code: int) -> KafkaException:
+    """Return an exception for a code, with librdkafka's description behind what has failed."""
+    return failure(code, f"{what}: {words(code)}")
+
+
+def invalid(reason: str) -> KafkaException:
+    """Return an exception for an argument or a property that is not allowed."""
+    return failure(KafkaError._INVALID_ARG, reason)
 
 
 def kafka_error(error: BaseException, prefix: str = "") -> KafkaError:

@@ -9,7 +9,6 @@ from confluent_kafka import (
     OFFSET_END,
     OFFSET_INVALID,
     KafkaError,
-    KafkaException,
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -19,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     TopicMetadata,
 )
 
-from tandem_kafka.confluent.errors import failure, kafka_error, raising, words
+from tandem_kafka.confluent.errors import kafka_error, raising, refusal
 from tandem_kafka.confluent.partitions import Given, as_topic_partition
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.errors import InvalidTopicError, TopicAuthorizationFailedError
@@ -56,7 +55,7 @@ class Lookups:
         key, what = partition.key, "Failed to get watermark offsets"
         with raising(what):
             if self._unknown(key, timeout_ms) is not None:
-                raise _unknown_partition(what)
+                raise refusal(what, KafkaError._UNKNOWN_PARTITION)
             low = self._kafka.beginning_offsets([key], timeout_ms)[key]
             high = self._kafka.end_offsets([key], timeout_ms)[key]
         part = self._assigned.get(key)
@@ -89,17 +88,15 @@ class Lookups:
         """
         what = "Failed to get offsets"
         if not partitions:
-            code = KafkaError._INVALID_ARG
-            raise failure(code, f"{what}: {words(code)}")
+            raise refusal(what, KafkaError._INVALID_ARG)
         with raising(what):
             unknown = {each.key: self._unknown(each.key, timeout_ms) for each in partitions}
             known = [each for each in partitions if unknown[each.key] is None]
             if not known:
-                raise _unknown_partition(what)
+                raise refusal(what, KafkaError._UNKNOWN_PARTITION)
             times = {each.key: each.offset for each in known if each.offset >= 0}
             if any(each.offset < OFFSET_BEGINNING for each in known):
-                code = KafkaError.UNSUPPORTED_VERSION
-                raise failure(code, f"{what}: {words(code)}")
+                raise refusal(what, KafkaError.UNSUPPORTED_VERSION)
             found = self._kafka.offsets_for_times(times, timeout_ms) if times else {}
             return [
                 self._at(each, found.get(each.key), timeout_ms)
@@ -134,11 +131,6 @@ class Lookups:
         """Describe brokers and topics, or one topic."""
         with raising("Failed to get metadata"):
             return cluster_metadata(self._kafka.cluster(timeout_ms), topic)
-
-
-def _unknown_partition(what: str) -> KafkaException:
-    code = KafkaError._UNKNOWN_PARTITION
-    return failure(code, f"{what}: {words(code)}")
 
 
 def cluster_metadata(cluster: ClusterSnapshot, topic: str | None) -> ClusterMetadata:

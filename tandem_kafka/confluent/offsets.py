@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from tandem_kafka.confluent.errors import failure, kafka_error, raising, words
+from tandem_kafka.confluent.errors import invalid, kafka_error, raising, refusal
 from tandem_kafka.confluent.partitions import Part, as_topic_partition, check_partitions
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.errors import KafkaError as OurKafkaError
@@ -50,13 +50,11 @@ class StoredOffsets:
         """
         prefix = "StoreOffsets failed"
         if self.storing:
-            code = KafkaError._INVALID_ARG
-            raise failure(code, f"{prefix}: {words(code)}")
+            raise refusal(prefix, KafkaError._INVALID_ARG)
         given = offsets_of(message, offsets, prefix)
         if not given.keys() <= self._assigned.parts.keys():
             known = {part.tp.topic for part in self._assigned} >= {key.topic for key in given}
-            code = KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION
-            raise failure(code, f"{prefix}: {words(code)}")
+            raise refusal(prefix, KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION)
         for key, offset in given.items():
             self._assigned.parts[key].explicit = offset
 
@@ -93,8 +91,7 @@ class StoredOffsets:
             self._commit_async(chosen)
             return None
         if not chosen:
-            code = KafkaError._NO_OFFSET
-            raise failure(code, f"{prefix}: {words(code)}")
+            raise refusal(prefix, KafkaError._NO_OFFSET)
         with raising(prefix):
             self._kafka._commit_existing(chosen)
         self._mark_committed(chosen)
@@ -206,8 +203,7 @@ def offsets_of(message: Any, offsets: Any, prefix: str) -> Chosen:
         raise TypeError(msg)
     error = message.error()
     if error is not None:
-        reason = f"{prefix}: the message has an error: {error.str()!r}"
-        raise failure(KafkaError._INVALID_ARG, reason)
+        raise invalid(f"{prefix}: the message has an error: {error.str()!r}")
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
         return {}  # as for a partition without an offset

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, TopicPartition
 
-from tandem_kafka.confluent.errors import failure
+from tandem_kafka.confluent.errors import invalid
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
@@ -65,8 +65,7 @@ def check_assignment(partitions: Any) -> list[Given]:
     seen: set[Key] = set()
     for each in given:
         if each.key in seen:
-            reason = f"Duplicate {each.key.topic} [{each.key.partition}] in input list"
-            raise failure(KafkaError._INVALID_ARG, reason)
+            raise invalid(f"Duplicate {each.key.topic} [{each.key.partition}] in input list")
         seen.add(each.key)
     return given
 

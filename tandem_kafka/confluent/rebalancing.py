@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from tandem_kafka import ConsumerRebalanceListener
-from tandem_kafka.confluent.errors import failure, words
+from tandem_kafka.confluent.errors import failure, invalid, refusal
 from tandem_kafka.confluent.offsets import StoredOffsets
 from tandem_kafka.confluent.partitions import Given, Part, as_topic_partition
 from tandem_kafka.confluent.shared import Shared
@@ -187,7 +187,7 @@ class Rebalances(ConsumerRebalanceListener):
                 if self._assigned.parts
                 else "Can't subtract from empty assignment"
             )
-            raise failure(KafkaError._INVALID_ARG, reason)
+            raise invalid(reason)
         return part
 
     def _targets(self, partitions: list[Given]) -> list[int | None]:
@@ -327,7 +327,7 @@ class Rebalances(ConsumerRebalanceListener):
             first = self._kafka.beginning_offsets([tp])[tp]
             return max(first, self._kafka.end_offsets([tp])[tp] + offset - _TAIL_BASE)
         if offset < OFFSET_BEGINNING:
-            raise failure(KafkaError._INVALID_ARG, f"offset {offset} is not allowed")
+            raise invalid(f"offset {offset} is not allowed")
         return offset
 
     def _sought(self, offset: int) -> int:
@@ -335,8 +335,7 @@ class Rebalances(ConsumerRebalanceListener):
         if offset == OFFSET_INVALID:
             offset = _RESETS.get(self._kafka.config["auto_offset_reset"], OFFSET_STORED)
         if offset == OFFSET_STORED:
-            code = KafkaError._INVALID_ARG
-            raise failure(code, f"Failed to seek to offset {offset}: {words(code)}")
+            raise refusal(f"Failed to seek to offset {offset}", KafkaError._INVALID_ARG)
         return offset
 
 

@@ -105,7 +105,8 @@ def check_partition(partition: Any, name: str = "partition") -> TopicPartition:
         given = f"{partition!r} of type {kind.__module__}.{kind.__qualname__}"
         msg = f"{name} must be a tandem_kafka.TopicPartition, got {given}"
         raise TypeError(msg)
-    topic, number = _unchecked(partition)
+    fields: Any = partition  # without the declared types: users may put anything into the tuple
+    topic, number = fields
     if not isinstance(topic, str) or not topic.strip():
         msg = f"the topic of {name} must be a non-empty str, got {partition!r}"
         raise InvalidArgumentError(msg)
@@ -113,11 +114,6 @@ def check_partition(partition: Any, name: str = "partition") -> TopicPartition:
         msg = f"the partition number of {name} must be an int of at least 0, got {partition!r}"
         raise InvalidArgumentError(msg)
     return partition
-
-
-def _unchecked(fields: Any) -> Any:
-    """Drop the declared types: users may put anything into the tuple."""
-    return fields
 
 
 def check_partitions(partitions: Any) -> tuple[TopicPartition, ...]:

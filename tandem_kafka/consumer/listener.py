@@ -1,22 +1,16 @@
-"""Rebalance listeners: subclasses of kafka-python's class, or any object with its methods."""
+"""Calls rebalance listeners: subclasses of kafka-python's class, or any object with its methods."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import RebalanceCallbackError
 from tandem_kafka.events.background import BackgroundEvent
 from tandem_kafka.types import TopicPartition
-
-if TYPE_CHECKING:
-    from tandem_kafka._kafka import ConsumerRebalanceListener
-
-__all__ = ["ConsumerRebalanceListener", "ListenerCalls", "callback_error"]
 
 
 def callback_error(error: Exception) -> RebalanceCallbackError:
@@ -99,9 +93,3 @@ class ListenerCalls:
         finally:
             took_ms = clock.now_ms() - began_ms
             self._core.engine.metrics.record(f"partition-{what}-latency", took_ms)
-
-
-def __getattr__(name: str) -> Any:
-    if name != "ConsumerRebalanceListener":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("kafka.consumer.subscription_state").ConsumerRebalanceListener

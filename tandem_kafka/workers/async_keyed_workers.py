@@ -11,7 +11,6 @@ from typing import Any, Generic, Literal
 
 from tandem_kafka import AsyncKafkaConsumer, AsyncRebalanceListener
 from tandem_kafka.errors import ArgumentTypeError, KafkaError
-from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.signals import handled_in_loop
 from tandem_kafka.types import (
     ConsumerRecord,
@@ -21,16 +20,13 @@ from tandem_kafka.types import (
     SubscriptionPattern,
     ValueT,
 )
-from tandem_kafka.workers.control import Control
-from tandem_kafka.workers.keyed_runs import KeyedRuns
+from tandem_kafka.workers.control import KeyedRuns
 from tandem_kafka.workers.ports import ConsumerPort, Done
 from tandem_kafka.workers.rebalancing import AsyncWorkersListener
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.run import Until
 from tandem_kafka.workers.settings import Order, WorkerSettings
 from tandem_kafka.workers.tasks import TaskCrew, in_group
-from tandem_kafka.workers.threads import new_lock
-from tandem_kafka.workers.workload import Workload
 
 
 class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
@@ -107,9 +103,7 @@ class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
             listener=listener,
             pattern=pattern,
         )
-        settings.check(consumer.config)
-        super().__init__(settings, Runtime.threaded(), consumer.log_names)
-        self._consumer = consumer
+        super().__init__(consumer, settings)
 
     async def run(
         self, until: Until | None = None, *, signals: Iterable[signal.Signals] = ()
@@ -133,8 +127,10 @@ class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
         """
 
         async def in_tasks(group: asyncio.TaskGroup) -> None:
-            port = AsyncPort(self._consumer)
-            control = self._new_control(port, group)
+            port, clock = AsyncPort(self._consumer), self._runtime.clock
+            control = self._new_control(
+                port, lambda workload: TaskCrew(workload, self._settings, clock, group)
+            )
             serving = group.create_task(port.serve(), name="tandem-kafka-commits")
             self._begin(control)
             try:
@@ -144,12 +140,6 @@ class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
 
         with self._running(), handled_in_loop(signals, self.stop):
             await in_group(in_tasks)
-
-    def _new_control(self, port: AsyncPort, group: asyncio.TaskGroup) -> Control:
-        settings, clock = self._settings, self._runtime.clock
-        workload = Workload(settings, clock, self._runtime.random, new_lock(), self._client)
-        crew = TaskCrew(workload, settings, clock, group)
-        return Control(port, workload, crew, clock, settings)
 
 
 #: How long a commit in the background is retried. The next one contains what it has not committed.

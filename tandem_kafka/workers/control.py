@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer
 from tandem_kafka.errors import CommitDuringRebalanceError, IllegalStateError, KafkaError
 from tandem_kafka.logs import client_logger
-from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime import Clock, Runtime
 from tandem_kafka.types import OffsetOfTopic, TopicPartition, names_of
 from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.ports import ConsumerPort
-from tandem_kafka.workers.progress import PartitionProgress, progress_of
+from tandem_kafka.workers.progress import PartitionProgress, as_metrics, progress_of
 from tandem_kafka.workers.restoring import Restoring
-from tandem_kafka.workers.run import CHECK_MS, COMMIT_MS, Crew, Run
+from tandem_kafka.workers.run import CHECK_MS, COMMIT_MS, Crew, Run, Runs
 from tandem_kafka.workers.settings import WorkerSettings
+from tandem_kafka.workers.threads import new_lock
 from tandem_kafka.workers.workload import Workload
 
 log = client_logger(__name__)
@@ -256,3 +258,39 @@ class Control(Run):
             self._workload.fence(partitions)
         self._crew.cancel(parts)
         self._paused -= set(partitions)
+
+
+class KeyedRuns(Runs[Control]):
+    """Keeps track of the runs of `KeyedWorkers` or `AsyncKeyedWorkers`."""
+
+    def __init__(
+        self,
+        consumer: KafkaConsumer[Any, Any] | AsyncKafkaConsumer[Any, Any],
+        settings: WorkerSettings,
+    ) -> None:
+        settings.check(consumer.config)
+        super().__init__(Runtime.threaded(), consumer.log_names)
+        self._consumer: Any = consumer  # of the kind that the subclass takes
+        self._settings = settings
+
+    def _new_control(self, port: ConsumerPort, crew_of: Callable[[Workload], Crew]) -> Control:
+        settings, clock = self._settings, self._runtime.clock
+        workload = Workload(settings, clock, self._runtime.random, new_lock(), self._client)
+        return Control(port, workload, crew_of(workload), clock, settings)
+
+    def progress(self) -> dict[TopicPartition, PartitionProgress]:
+        """Return the progress of each assigned partition; empty while ``run()`` is not running.
+
+        Any thread may call this.
+        """
+        control = self._control
+        return {} if control is None else control.progress()
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return the figures of ``progress()`` by group and name, as the consumer's ``metrics()``.
+
+        The group ``workers-metrics`` has the sums. Each partition has a separate group, for
+        example ``workers-metrics.topic-orders.partition-0``. An unknown offset is -1. Ages are in
+        milliseconds.
+        """
+        return as_metrics(self.progress())

@@ -8,23 +8,21 @@ import signal
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pickle import PicklingError, dumps
-from typing import Any, Generic, Literal
+from typing import Generic, Literal
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
-from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
-from tandem_kafka.workers.control import Control
+from tandem_kafka.workers.control import KeyedRuns
 from tandem_kafka.workers.executors import ExecutorCrew
-from tandem_kafka.workers.keyed_runs import KeyedRuns
 from tandem_kafka.workers.ports import BlockingPort
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.run import Crew, Until
 from tandem_kafka.workers.settings import Order, WorkerSettings
-from tandem_kafka.workers.threads import ThreadCrew, new_lock
+from tandem_kafka.workers.threads import ThreadCrew
 from tandem_kafka.workers.workload import Workload
 
 
@@ -124,11 +122,14 @@ class KeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
             listener=listener,
             pattern=pattern,
         )
-        settings.check(consumer.config)
+        super().__init__(consumer, settings)
         _check_picklable(settings)
-        _check_function(handle)
-        super().__init__(settings, Runtime.threaded(), consumer.log_names)
-        self._consumer = consumer
+        if inspect.iscoroutinefunction(handle):
+            msg = (
+                f"handle must be an ordinary function, got the coroutine function {handle!r}; use "
+                "AsyncKeyedWorkers"
+            )
+            raise ArgumentTypeError(msg)
         self._letters: Executor | None = None
 
     def run(self, until: Until | None = None, *, signals: Iterable[signal.Signals] = ()) -> None:
@@ -156,29 +157,15 @@ class KeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
                 SystemExit. It is raised here after the drain, and its record is not done.
         """
         with self._running(), handled_signals(signals, self.stop):
-            control = self._new_control()
+            control = self._new_control(BlockingPort(self._consumer), self._crew_of)
             self._begin(control)
             run(control.run(until, WorkersListener(control, self._settings.listener)))
 
-    def _new_control(self) -> Control:
+    def _crew_of(self, workload: Workload) -> Crew:
         runtime, settings = self._runtime, self._settings
-        clock, driver = runtime.clock, runtime.driver
-        workload = Workload(settings, clock, runtime.random, new_lock(), self._client)
-        crew: Crew
         if isinstance(settings.workers, Executor):
-            crew = ExecutorCrew(workload, settings, driver, self._letters)
-        else:
-            crew = ThreadCrew(workload, settings, clock, driver)
-        return Control(BlockingPort(self._consumer), workload, crew, clock, settings)
-
-
-def _check_function(handle: Any) -> None:
-    if inspect.iscoroutinefunction(handle):
-        msg = (
-            f"handle must be an ordinary function, got the coroutine function {handle!r}; use "
-            "AsyncKeyedWorkers"
-        )
-        raise ArgumentTypeError(msg)
+            return ExecutorCrew(workload, settings, runtime.driver, self._letters)
+        return ThreadCrew(workload, settings, runtime.clock, runtime.driver)
 
 
 def _check_picklable(settings: WorkerSettings) -> None:

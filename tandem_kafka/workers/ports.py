@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
-from uuid import UUID
 
 from tandem_kafka import AsyncKafkaConsumer, ConsumerRecords, KafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
-from tandem_kafka.types import OffsetAndMetadata, OffsetOfTopic, Offsets, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, Offsets, TopicPartition
 
 Done = Callable[[Exception | None], None]
 
@@ -30,6 +29,14 @@ class ConsumerPort:
         self._consumer: Any = consumer
         self.assignment = consumer.assignment
         self.subscription = consumer.subscription
+        #: Continues a partition at an offset, unless it belongs to a deleted topic.
+        self.seek = consumer.seek
+        #: Lets the next `poll` return the `starts` of partitions, known or not.
+        self.tell_starts_again = consumer._tell_starts_again  # noqa: SLF001 - not public
+        #: Returns the present id of a topic, `NO_TOPIC_ID` if it is unknown.
+        self.topic_id = consumer._topic_id_now  # noqa: SLF001 - not public
+        #: Replaces the listener of the subscription.
+        self.listen = consumer._listen  # noqa: SLF001 - not public
         self._polling = self._wakeup_requested = False
 
     def wakeup(self) -> None:
@@ -41,19 +48,6 @@ class ConsumerPort:
         self._wakeup_requested = True
         if self._polling:
             self._consumer.wakeup()
-
-    def seek(self, tp: TopicPartition, offset: OffsetOfTopic) -> None:
-        """Continue a partition at an offset, unless it belongs to a deleted topic."""
-        self._consumer.seek(tp, offset)
-
-    def tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let the next `poll` return the `starts` of partitions, known or not."""
-        self._consumer._tell_starts_again(partitions)  # noqa: SLF001 - not public
-
-    def topic_id(self, topic: str) -> UUID:
-        """Return the present id of a topic, `NO_TOPIC_ID` if it is unknown."""
-        found: UUID = self._consumer._topic_id_now(topic)  # noqa: SLF001 - not public
-        return found
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of partitions; pauses of the application are apart from it."""
@@ -81,10 +75,6 @@ class ConsumerPort:
     async def subscribe(self, pattern: Any, listener: Any) -> None:
         """Subscribe to a pattern."""
         await result_of(self._consumer.subscribe(pattern=pattern, listener=listener))
-
-    def listen(self, listener: Any) -> None:
-        """Replace the listener of the subscription."""
-        self._consumer._listen(listener)  # noqa: SLF001 - not public
 
     async def begin_commit(self, offsets: Offsets, done: Done) -> None:
         """Commit without waiting longer than needed; call `done` with the outcome."""

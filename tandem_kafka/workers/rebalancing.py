@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tandem_kafka.runtime.callers import run
@@ -20,43 +20,32 @@ class WorkersListener:
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> object:
         """Begin the partitions."""
-        run(self._control.on_assigned(sorted(assigned)))
-        return _call(self._listener, "on_partitions_assigned", assigned)
+        ours = self._control.on_assigned(sorted(assigned))
+        return self._chain(ours, "on_partitions_assigned", assigned)
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> object:
         """Drain and commit the partitions."""
-        run(self._control.on_revoked(sorted(revoked)))
-        return _call(self._listener, "on_partitions_revoked", revoked)
+        ours = self._control.on_revoked(sorted(revoked))
+        return self._chain(ours, "on_partitions_revoked", revoked)
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> object:
         """Fence the partitions."""
-        run(self._control.on_lost(sorted(lost)))
-        return _call(self._listener, "on_partitions_lost", lost)
+        return self._chain(self._control.on_lost(sorted(lost)), "on_partitions_lost", lost)
+
+    def _chain(
+        self, ours: Coroutine[Any, Any, None], method: str, partitions: set[TopicPartition]
+    ) -> object:
+        run(ours)
+        return _call(self._listener, method, partitions)
 
 
-class AsyncWorkersListener:
-    """For an `AsyncKafkaConsumer`."""
+class AsyncWorkersListener(WorkersListener):
+    """For an `AsyncKafkaConsumer`, which awaits all of it."""
 
-    def __init__(self, control: Control, listener: Any) -> None:
-        self._control = control
-        self._listener = listener
-
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Begin the partitions."""
-        await self._control.on_assigned(sorted(assigned))
-        await self._chain("on_partitions_assigned", assigned)
-
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Drain and commit the partitions."""
-        await self._control.on_revoked(sorted(revoked))
-        await self._chain("on_partitions_revoked", revoked)
-
-    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        """Fence the partitions."""
-        await self._control.on_lost(sorted(lost))
-        await self._chain("on_partitions_lost", lost)
-
-    async def _chain(self, method: str, partitions: set[TopicPartition]) -> None:
+    async def _chain(
+        self, ours: Coroutine[Any, Any, None], method: str, partitions: set[TopicPartition]
+    ) -> None:
+        await ours
         result = _call(self._listener, method, partitions)
         if inspect.isawaitable(result):
             await result

@@ -1,4 +1,4 @@
-"""The loop of `run()`: polls, hands out, and drains. Written once for all workers.
+"""The loop of `run()`: polls, hands out, and drains; and one run at a time, for all workers.
 
 Invariant: the coroutines await only the methods of a port and a `Crew`. Those of threads block and
 never suspend; those for asyncio suspend.
@@ -7,11 +7,13 @@ never suspend; those for asyncio suspend.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
-from tandem_kafka.errors import KafkaError
-from tandem_kafka.runtime import Clock
+from tandem_kafka.errors import IllegalStateError, KafkaError
+from tandem_kafka.logs import ClientNames, LinesOf
+from tandem_kafka.runtime import Clock, Runtime
 from tandem_kafka.workers.assignment import Portion
 from tandem_kafka.workers.settings import CallSettings
 from tandem_kafka.workers.work import Work
@@ -155,3 +157,61 @@ class Run:
     def give_back(self) -> None:
         """Give back what an interrupt has kept."""
         raise NotImplementedError
+
+
+R = TypeVar("R", bound=Run)
+
+
+class Runs(Generic[R]):
+    """Keeps track of the runs."""
+
+    def __init__(self, runtime: Runtime, client: ClientNames) -> None:
+        self._runtime = runtime
+        self._client = client
+        self._control: R | None = None
+        self._in_progress = self._stop_requested = False
+        #: Records done in earlier runs.
+        self._done_before = 0
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Note that a run is in progress.
+
+        Raises:
+            IllegalStateError: Another one is.
+        """
+        if self._in_progress:
+            raise IllegalStateError("run() is already in progress; call it again after it returns")
+        self._in_progress = True
+        try:
+            if self._control is not None:
+                self._control.give_back()  # if an interrupt has ended that
+            self._done_before, self._control = self.done, None
+            with LinesOf(self._client):
+                yield
+        finally:
+            self._in_progress = self._stop_requested = False
+
+    def _begin(self, control: R) -> None:
+        self._control = control
+        if self._stop_requested:  # before there was anything to stop
+            control.stop()
+
+    def stop(self) -> None:
+        """End ``run()`` after a drain. Any thread, handler or signal handler may call this.
+
+        Before ``run()``, this ends the next run as soon as it begins.
+        """
+        self._stop_requested = True
+        control = self._control
+        if control is not None:
+            control.stop()
+
+    @property
+    def done(self) -> int:
+        """Number of records done in all runs of this object, with those that were skipped.
+
+        Those of a share group were accepted. What a commit of another run marks does not count.
+        """
+        control = self._control
+        return self._done_before + (0 if control is None else control.done)

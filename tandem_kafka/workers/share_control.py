@@ -11,53 +11,31 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock, Runtime
 from tandem_kafka.workers.ports import result_of
-from tandem_kafka.workers.run import CHECK_MS, Crew, Run
-from tandem_kafka.workers.runs import Runs
+from tandem_kafka.workers.run import CHECK_MS, Crew, Run, Runs
 from tandem_kafka.workers.share_attempts import ShareAttempts, ShareSettings
 from tandem_kafka.workers.threads import new_lock
 
 log = client_logger(__name__)
 
 
-class SharePort:
-    """A share consumer. With a `ShareConsumer`, the coroutines block and never suspend."""
-
-    def __init__(self, consumer: ShareConsumer[Any, Any] | AsyncShareConsumer[Any, Any]) -> None:
-        self._consumer: Any = consumer
-
-    def lend(self, borrower: object) -> None:
-        """Note which run has the records of the consumer; None if it ends."""
-        self._consumer._lend(borrower)  # noqa: SLF001 - not public
-
-    async def poll(self, timeout_ms: float, max_records: int) -> dict[Any, Any]:
-        """Return records; empty after the timeout."""
-        polled: dict[Any, Any] = await result_of(self._consumer.poll(timeout_ms, max_records))
-        return polled
-
-    async def release_all(self) -> None:
-        """Release all records without an acknowledgement."""
-        await result_of(self._consumer.release_all())
-
-    async def commit(self, timeout_ms: float) -> None:
-        """Send the acknowledgements, and wait."""
-        await result_of(self._consumer.commit(timeout_ms))
-
-
 class ShareControl(Run):
-    """Runs the workers of one share consumer."""
+    """Runs the workers of one share consumer.
+
+    With a `ShareConsumer`, the coroutines block and never suspend.
+    """
 
     _workload: ShareAttempts
 
     def __init__(
         self,
-        port: SharePort,
+        consumer: Any,
         workload: ShareAttempts,
         crew: Crew,
         clock: Clock,
         drain_timeout_ms: float,
     ) -> None:
         super().__init__(workload, crew, clock, drain_timeout_ms)
-        self._port = port
+        self._consumer = consumer
         self._released = False
         workload.on_room = workload.on_settled  # ends a wait of the crew
 
@@ -81,7 +59,7 @@ class ShareControl(Run):
             until_ms = self._clock.after_ms(timeout_ms)
             await self._crew.wait(self._has_news, until_ms)
             return
-        polled = await self._port.poll(timeout_ms, room)
+        polled = await result_of(self._consumer.poll(timeout_ms, room))
         with workload.lock:
             for records in polled.values():
                 workload.admit(records)
@@ -135,9 +113,9 @@ class ShareControl(Run):
         """Release all records that are not done, also what an interrupt has kept from workers."""
         try:
             self.give_back()
-            await self._port.release_all()
+            await result_of(self._consumer.release_all())
             self._released = True
-            await self._port.commit(self._left_ms(deadline_ms))
+            await result_of(self._consumer.commit(self._left_ms(deadline_ms)))
         except KafkaError as error:
             return error
         return None
@@ -160,22 +138,23 @@ class ShareRuns(Runs[ShareControl]):
         settings.check(consumer.acknowledgement)
         super().__init__(Runtime.threaded(), consumer.log_names)
         self._settings = settings
-        self._port = SharePort(consumer)
+        self._consumer = consumer
         consumer.renew_locks(max_processing_ms)
 
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Note that a run is in progress; as in `Runs`."""
+        lend = self._consumer._lend  # noqa: SLF001 - not public
         with super()._running():
-            self._port.lend(object())
+            lend(object())
             try:
                 yield
             finally:
                 # Invariant: behind the end of the run, whatever interrupts that.
-                self._port.lend(None)
+                lend(None)
 
     def _new_control(self, crew_of: Callable[[ShareAttempts], Crew]) -> ShareControl:
         settings, clock = self._settings, self._runtime.clock
         attempts = ShareAttempts(settings, clock, self._runtime.random, new_lock(), self._client)
         drain_ms = settings.drain_timeout_ms
-        return ShareControl(self._port, attempts, crew_of(attempts), clock, drain_ms)
+        return ShareControl(self._consumer, attempts, crew_of(attempts), clock, drain_ms)

@@ -16,6 +16,7 @@ from tandem_kafka.workers import KeyedWorkers, Retry
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.offsets import Snapshot
+from tandem_kafka.workers.ports import BlockingPort
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.settings import Order
 from tandem_kafka_testing.simulation import Simulation
@@ -130,7 +131,9 @@ class Member:
 
     def begin(self) -> None:
         """Begin a run."""
-        self.control: Control = self.workers._new_control()
+        self.control: Control = self.workers._new_control(
+            BlockingPort(self._consumer), self.workers._crew_of
+        )
         self.workers._begin(self.control)
         workload = self.control._workload
         restore = workload.restore

@@ -125,7 +125,7 @@ class SimulatedShareWorkers(ShareWorkers[Any, Any]):
     def __init__(self, simulation: Simulation, executor: Any, *arguments: Any, **options: Any):
         super().__init__(*arguments, workers=WORKERS, **options)
         self._executor = executor
-        driver = self._port._consumer._core.driver
+        driver = self._consumer._core.driver
         self._runtime = Runtime(simulation.clock, driver, Random(1))
 
     def _crew_of(self, attempts: ShareAttempts) -> Any:

@@ -12,11 +12,9 @@ from tandem_kafka.consumer.aio.streams import uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
-from tandem_kafka.consumer.share.awaitable_methods import AwaitableShareMethods
-from tandem_kafka.consumer.share.consumer import batch_of, record_of
+from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
 from tandem_kafka.consumer.share.options import share_options
 from tandem_kafka.consumer.share.parts import ShareParts
-from tandem_kafka.consumer.share.plain_methods import PlainShareMethods
 from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
@@ -50,9 +48,6 @@ class AsyncShareConsumer(
             async for record in consumer:
                 await resize(record.value)
     """
-
-    _batch_of = staticmethod(batch_of)  # as in ShareConsumer
-    _record_of = staticmethod(record_of)
 
     def __init__(
         self,

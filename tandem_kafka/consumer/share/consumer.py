@@ -13,11 +13,9 @@ from tandem_kafka.consumer.methods.blocking_methods import blocking
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.reading.poller import returning
-from tandem_kafka.consumer.share.awaitable_methods import AwaitableShareMethods
-from tandem_kafka.consumer.share.handing import Given
+from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
 from tandem_kafka.consumer.share.options import How, share_options
 from tandem_kafka.consumer.share.parts import ShareParts
-from tandem_kafka.consumer.share.plain_methods import PlainShareMethods
 from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
@@ -25,20 +23,6 @@ from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def batch_of(given: Sequence[Given]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
-    """Return what a poll() returns, by partition."""
-    parts: dict[TopicPartition, list[Sequence[ShareRecord[Any, Any]]]] = {}
-    for chunk, start, stop in given:
-        parts.setdefault(chunk.run.partition.tp, []).append(chunk.made(start, stop))
-    return {tp: ShareRecords(each) for tp, each in parts.items()}
-
-
-def record_of(given: Given) -> ShareRecord[Any, Any]:
-    """Return the first record."""
-    chunk, start, _ = given
-    return chunk.made_one(start)
 
 
 class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
@@ -75,10 +59,6 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
             for record in jobs:
                 resize(record.value)
     """
-
-    #: What poll() and iteration return. A subclass sees it here, before it counts as handed out.
-    _batch_of = staticmethod(batch_of)
-    _record_of = staticmethod(record_of)
 
     def __init__(
         self,

@@ -204,7 +204,8 @@ class _Source:
     @property
     def is_cut_short(self) -> bool:
         """Whether the last batch is."""
-        return _batches_end(self._data) != len(self._data)
+        end = max((stop for _, stop in _batch_starts(self._data)), default=0)
+        return end != len(self._data)
 
 
 class Unpacker:
@@ -322,11 +323,6 @@ def _batches_around(data: memoryview, offset: int) -> tuple[int, memoryview]:
             break
         begin, found = base, start
     return (offset if begin < 0 else begin), data[found:]
-
-
-def _batches_end(data: memoryview) -> int:
-    """Return where the last whole batch ends."""
-    return max((stop for _, stop in _batch_starts(data)), default=0)
 
 
 def _in_rows(taken: TakenRecords) -> Iterator[TakenRecords]:
