@@ -69,8 +69,8 @@ class ThreadCrew(Crew):
         self._driver = driver
         self._lock = cast("threading.Lock", workload.lock)
         #: Released to wake up an idle thread. A condition would cost three times as much.
-        self._bell = threading.Lock()
-        self._bell.acquire()
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
         self._idle = 0
         #: Whether a thread was woken up and has not run yet.
         self._waking = False
@@ -198,8 +198,8 @@ class ThreadCrew(Crew):
     def _wake_one(self) -> None:
         """Wake up an idle thread, unless one is about to run; the caller holds the lock."""
         if not self._waking:
-            with suppress(RuntimeError):  # after an interrupt, the bell may ring already
-                self._bell.release()
+            with suppress(RuntimeError):  # after an interrupt, it may be released already
+                self._wakeup.release()
             self._waking = True
 
     def _wait(self) -> None:
@@ -212,7 +212,7 @@ class ThreadCrew(Crew):
         self._idle += 1
         self._lock.release()
         try:
-            self._bell.acquire(timeout=timeout_s)
+            self._wakeup.acquire(timeout=timeout_s)
         finally:
             self._lock.acquire()
             self._idle -= 1

@@ -139,7 +139,7 @@ def test_a_task_misses_no_notification(seed: int) -> None:
 
 @watched
 @each_seed
-def test_a_task_whose_loop_watches_the_bell_misses_no_notification(seed: int) -> None:
+def test_a_task_whose_loop_watches_the_notifier_misses_nothing(seed: int) -> None:
     never_lost(seed, native_waits=True)
 
 

@@ -188,7 +188,7 @@ def test_each_background_error_is_raised_once(seed: int) -> None:
 
 @pytest.mark.skipif(native is None, reason="the notifier is native")
 @pytest.mark.parametrize("threads", [2, 5])
-def test_the_bell_wakes_every_thread(threads: int) -> None:
+def test_the_notifier_wakes_every_thread(threads: int) -> None:
     """One thread may wait in `poll()`, another one in `commit()`; either may be meant."""
     assert native is not None
     for _ in range(20):
