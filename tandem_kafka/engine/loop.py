@@ -262,7 +262,7 @@ class NetworkLoop:
                 self._report_defect(error)
                 unsent, manager_wait_ms = (), self._context.retry_pause_ms
             for request in unsent:
-                self._client.add(request, now_ms)
+                self._client.add(request)
             waits_ms.append(manager_wait_ms)
         wait_ms = min(waits_ms)
         self._due_ms = now_ms + wait_ms
@@ -290,7 +290,7 @@ class NetworkLoop:
                 self._report_defect(error)
                 continue
             for unsent in result.unsent:
-                self._client.add(unsent, now_ms)
+                self._client.add(unsent)
                 self._final_requests.append(unsent.future)
         if self._final_requests_done():
             return 0  # no response is due that would end the sleep
