@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tandem_kafka.config import Config
-from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
-from tandem_kafka.engine.event_processor import EventProcessor
+from tandem_kafka.engine.application_event_processor import (
+    ApplicationEventProcessor,
+    EventProcessor,
+)
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.engine.loop import Managers, NetworkLoop
 from tandem_kafka.events.background import ErrorEvent

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from tandem_kafka.engine.event_processor import EventProcessor
+from tandem_kafka.engine.application_event_processor import EventProcessor
 from tandem_kafka.errors import ConsumerClosedError, KafkaError, NetworkThreadError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
