@@ -37,7 +37,7 @@ def managers_of_consumer(
     context: ManagerContext, client: NetworkClient
 ) -> tuple[Managers, EventProcessor]:
     """Make the request managers of a `KafkaConsumer`."""
-    managers = RequestManagers.build(context, client.offers)
+    managers = RequestManagers(context, client.offers)
     return managers, ApplicationEventProcessor(context, managers)
 
 
