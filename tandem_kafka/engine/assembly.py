@@ -116,6 +116,7 @@ def _register_gauges(
     context: ManagerContext, client: NetworkClient, queue: ApplicationEventQueue
 ) -> None:
     metrics, counters, buffer = context.metrics, client.counters, context.buffer
+    chunks = buffer.queue
     polls, clock = context.polls, context.clock
 
     def last_poll_s() -> float:
@@ -135,14 +136,14 @@ def _register_gauges(
         ("connection-creation-total", "connections opened", lambda: counters.connections_opened),
         ("connection-close-total", "connections closed", lambda: counters.connections_closed),
         ("failed-connection-total", "connections that failed", lambda: counters.connections_failed),
-        ("request-total", "requests sent", lambda: counters.requests_sent + buffer.repeated[0]),
+        ("request-total", "requests sent", lambda: counters.requests_sent + chunks.repeated[0]),
         (
             "response-total",
             "responses received",
-            lambda: counters.responses_received + buffer.repeated[0],
+            lambda: counters.responses_received + chunks.repeated[0],
         ),
-        ("incoming-byte-total", "bytes received", lambda: counters.bytes_in + buffer.repeated[1]),
-        ("outgoing-byte-total", "bytes sent", lambda: counters.bytes_out + buffer.repeated[2]),
+        ("incoming-byte-total", "bytes received", lambda: counters.bytes_in + chunks.repeated[1]),
+        ("outgoing-byte-total", "bytes sent", lambda: counters.bytes_out + chunks.repeated[2]),
         ("application-event-queue-size", "events for the network thread", lambda: len(queue)),
         (
             "background-event-queue-size",

@@ -25,7 +25,7 @@ class Limits:
     def __init__(self, world: World) -> None:
         self._world = world
         self._passed_ms = 0
-        self._others = world.buffer.reserved_bytes
+        self._others = world.buffer.queue.reserved_bytes
 
     def verdict(self, answers: list[Answer], response_bytes: int, took_ms: int) -> str:
         """Tell what an order does with a response with these answers."""
@@ -91,7 +91,7 @@ def check_progress(world: World, answers: list[Answer]) -> None:
 
 def released(world: World, order: Any, received: int) -> bytes | None:
     """The request of an order that holds it, when there is room; None if the order ends before."""
-    reserved = world.buffer.reserved_bytes
+    reserved = world.buffer.queue.reserved_bytes
     assert order.resume(0) is None
     assert order.hand_over() is None
     if world.random.random() < 0.5:
@@ -99,7 +99,7 @@ def released(world: World, order: Any, received: int) -> bytes | None:
         assert order.resume(0) is None
         assert order.hand_over() == (world.frame([]), received + 4)
         assert order.hand_over() is None
-        assert world.buffer.reserved_bytes == reserved
+        assert world.buffer.queue.reserved_bytes == reserved
         return None
     world.release()
     request: bytes | None = order.resume(0)
@@ -121,7 +121,7 @@ def test_random_histories_give_the_same_requests(first: int) -> None:
             received, sent, latencies, _, _ = order.take_counts()
             assert received[0] == sent[0] == latencies[0] == played
             total += played
-            assert world.buffer.repeated[0] == total
+            assert world.buffer.queue.repeated[0] == total
             check_end(world, order)
             assert order.respond(world.frame(world.answers())) is None, "it has ended"
             world.change()
