@@ -12,8 +12,6 @@ from typing import Any, Final
 from tandem_kafka.config.shown import show
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["STORES_ADVICE", "login_of", "translate_stores", "typed_value"]
-
 STORES_ADVICE: Final = (
     "Python cannot read JVM key stores: use PEM files (keytool -importkeystore and openssl pkcs12 "
     "convert stores)"

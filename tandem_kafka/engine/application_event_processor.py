@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import assert_never
 
-from tandem_kafka.engine.event_processor import EventProcessor
-from tandem_kafka.errors import IllegalStateError, NoGroupError, UnsupportedVersionError
+from tandem_kafka.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoGroupError,
+    UnsupportedVersionError,
+)
 from tandem_kafka.events import application as events
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.exchange import internal_error
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
 from tandem_kafka.request_managers.offsets_request_manager import LATEST
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
+
+log = client_logger(__name__)
+
+
+class EventProcessor(ABC):
+    """Passes each event on to the request manager that handles it."""
+
+    def process(self, event: events.ApplicationEvent) -> None:
+        """Process an event; an error fails its future."""
+        try:
+            self._dispatch(event)
+        except KafkaError as error:
+            event.future.fail(error)
+        except Exception as error:
+            log.exception(
+                "%s failed on the network thread because of a defect in tandem-kafka; please "
+                "report it",
+                event.operation,
+            )
+            event.future.fail(internal_error(error))
+
+    @staticmethod
+    def _withdraw(event: events.Withdraw) -> None:
+        """Fail an event whose caller has ended its wait: managers drop what is done."""
+        asked = event.event
+        asked.future.fail(KafkaTimeoutError(f"{asked.operation} was interrupted"))
+        event.future.complete(None)
+
+    @abstractmethod
+    def _dispatch(self, event: events.ApplicationEvent) -> None:
+        """Handle an event by its type."""
 
 
 class ApplicationEventProcessor(EventProcessor):
@@ -77,11 +116,7 @@ class ApplicationEventProcessor(EventProcessor):
                 self._context.group.forget()
                 self._managers.membership.leave(event.future, event.leave, event.reason)
             case events.Pause():
-                self._set_paused(event, paused=True)
-                event.future.complete(None)
-            case events.Resume():
-                self._set_paused(event, paused=False)
-                event.future.complete(None)
+                self._set_paused(event)
             case events.DropReadAhead():
                 self._drop_read_ahead(event.partitions)
                 event.future.complete(None)
@@ -180,14 +215,15 @@ class ApplicationEventProcessor(EventProcessor):
             self._managers.metadata.request_update()
         event.future.complete(True)
 
-    def _set_paused(self, event: events.Pause | events.Resume, *, paused: bool) -> None:
+    def _set_paused(self, event: events.Pause) -> None:
         # Sorted, so that a simulated run does not depend on the order of a set.
         states = [self._subscription.get(tp) for tp in sorted(event.partitions)]
         for state in states:
             if event.by_workers:
-                state.paused_by_workers = paused
+                state.paused_by_workers = event.paused
             else:
-                state.paused = paused
+                state.paused = event.paused
+        event.future.complete(None)
 
     def _drop_read_ahead(self, partitions: frozenset[TopicPartition]) -> None:
         subscription = self._subscription

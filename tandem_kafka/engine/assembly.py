@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tandem_kafka.config import Config
-from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
-from tandem_kafka.engine.event_processor import EventProcessor
+from tandem_kafka.engine.application_event_processor import (
+    ApplicationEventProcessor,
+    EventProcessor,
+)
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.engine.loop import Managers, NetworkLoop
 from tandem_kafka.events.background import ErrorEvent
@@ -35,7 +37,7 @@ def managers_of_consumer(
     context: ManagerContext, client: NetworkClient
 ) -> tuple[Managers, EventProcessor]:
     """Make the request managers of a `KafkaConsumer`."""
-    managers = RequestManagers.build(context, client.offers)
+    managers = RequestManagers(context, client.offers)
     return managers, ApplicationEventProcessor(context, managers)
 
 
@@ -114,6 +116,7 @@ def _register_gauges(
     context: ManagerContext, client: NetworkClient, queue: ApplicationEventQueue
 ) -> None:
     metrics, counters, buffer = context.metrics, client.counters, context.buffer
+    chunks = buffer.queue
     polls, clock = context.polls, context.clock
 
     def last_poll_s() -> float:
@@ -133,14 +136,14 @@ def _register_gauges(
         ("connection-creation-total", "connections opened", lambda: counters.connections_opened),
         ("connection-close-total", "connections closed", lambda: counters.connections_closed),
         ("failed-connection-total", "connections that failed", lambda: counters.connections_failed),
-        ("request-total", "requests sent", lambda: counters.requests_sent + buffer.repeated[0]),
+        ("request-total", "requests sent", lambda: counters.requests_sent + chunks.repeated[0]),
         (
             "response-total",
             "responses received",
-            lambda: counters.responses_received + buffer.repeated[0],
+            lambda: counters.responses_received + chunks.repeated[0],
         ),
-        ("incoming-byte-total", "bytes received", lambda: counters.bytes_in + buffer.repeated[1]),
-        ("outgoing-byte-total", "bytes sent", lambda: counters.bytes_out + buffer.repeated[2]),
+        ("incoming-byte-total", "bytes received", lambda: counters.bytes_in + chunks.repeated[1]),
+        ("outgoing-byte-total", "bytes sent", lambda: counters.bytes_out + chunks.repeated[2]),
         ("application-event-queue-size", "events for the network thread", lambda: len(queue)),
         (
             "background-event-queue-size",

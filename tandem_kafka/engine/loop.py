@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from tandem_kafka.engine.event_processor import EventProcessor
+from tandem_kafka.engine.application_event_processor import EventProcessor
 from tandem_kafka.errors import ConsumerClosedError, KafkaError, NetworkThreadError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
@@ -262,7 +262,7 @@ class NetworkLoop:
                 self._report_defect(error)
                 unsent, manager_wait_ms = (), self._context.retry_pause_ms
             for request in unsent:
-                self._client.add(request, now_ms)
+                self._client.add(request)
             waits_ms.append(manager_wait_ms)
         wait_ms = min(waits_ms)
         self._due_ms = now_ms + wait_ms
@@ -290,7 +290,7 @@ class NetworkLoop:
                 self._report_defect(error)
                 continue
             for unsent in result.unsent:
-                self._client.add(unsent, now_ms)
+                self._client.add(unsent)
                 self._final_requests.append(unsent.future)
         if self._final_requests_done():
             return 0  # no response is due that would end the sleep

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tandem_kafka.engine.application_event_processor import EventProcessor
 from tandem_kafka.engine.assembly import Build
-from tandem_kafka.engine.event_processor import EventProcessor
 from tandem_kafka.engine.loop import Managers
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.events import application as events

@@ -267,17 +267,17 @@ class Pause(Event[None]):
     """Stop returning records of these partitions."""
 
     operation: ClassVar[str] = "pause()"
+    paused: ClassVar[bool] = True
     partitions: frozenset[TopicPartition]
     by_workers: bool = False
 
 
 @_event
-class Resume(Event[None]):
+class Resume(Pause):
     """Return records of these partitions again."""
 
     operation: ClassVar[str] = "resume()"
-    partitions: frozenset[TopicPartition]
-    by_workers: bool = False
+    paused: ClassVar[bool] = False
 
 
 @_event

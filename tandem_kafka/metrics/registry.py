@@ -209,7 +209,7 @@ class ConsumerMetrics:
                 )
             )
             for name, of in self._sensors_of.items():
-                self._sensors[name] = self._sensor(name, of.group, of.statistics, of.meaning)
+                self._sensors[name] = _Sensor(self._made(name, of.group, of.statistics, of.meaning))
             self._totals = self._total_traffic()
             for name, age in ages.items():
                 self.gauge(name, age.group, age.meaning, partial(self._age, name))
@@ -231,9 +231,8 @@ class ConsumerMetrics:
         return None if then_ms is None else self._clock.now_ms() - then_ms
 
     def _age(self, name: str) -> float:
-        self._collect()
-        then_ms = self._happened_ms.get(name)
-        return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
+        since_ms = self.since_ms(name)
+        return -1.0 if since_ms is None else since_ms / 1_000
 
     @property
     def enabled(self) -> bool:
@@ -268,7 +267,7 @@ class ConsumerMetrics:
     def _create_topic_sensor(self, sensor: str, topic: str) -> _Sensor:
         of, tags = self._sensors_of[sensor], {"topic": _tag(topic)}
         name = _of_topic(sensor, topic)
-        return self._sensor(name, of.group, of.statistics, of.meaning, tags=tags)
+        return _Sensor(self._made(name, of.group, of.statistics, of.meaning, tags=tags))
 
     def follow_topics(self, assigned: Collection[str]) -> None:
         """Remove the metrics of topics that have not been assigned for `FORGET_MS`.
@@ -308,7 +307,7 @@ class ConsumerMetrics:
             for name, (statistics, meaning) in TRAFFIC.items():
                 key, group = f"node-{node}.{name}", f"{NODE}.node-{node}"
                 parents = (self._totals[name],)
-                made[name] = self._sensor(key, group, statistics, meaning, parents=parents)
+                made[name] = _Sensor(self._made(key, group, statistics, meaning, parents=parents))
                 self._sensors[key] = made[name]
         return Traffic(made, self._clock)
 
@@ -398,18 +397,6 @@ class ConsumerMetrics:
         """Remove all metrics, as kafka-python does; those of a closed consumer would mislead."""
         if self._registry is not None:
             self._registry.close()
-
-    def _sensor(
-        self,
-        name: str,
-        group: str,
-        statistics: _Statistics,
-        meaning: str,
-        *,
-        tags: Mapping[str, str] | None = None,
-        parents: Iterable[Any] = (),
-    ) -> _Sensor:
-        return _Sensor(self._made(name, group, statistics, meaning, tags=tags, parents=parents))
 
     def _made(
         self,

@@ -12,7 +12,7 @@ import base64
 import enum
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
@@ -27,6 +27,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.logs import client_logger
+from tandem_kafka.network.offloading import Offloading
 from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -63,20 +64,6 @@ _OPTIONS: Final = (
 )
 
 
-class BlockingCalls(Protocol):
-    """Runs calls that may block on other threads; implemented by `Offloading`."""
-
-    def share(
-        self, name: str, work: Callable[[], Any], done: Callable[[Any | BaseException], None]
-    ) -> None:
-        """Run `work` once for all concurrent callers; pass the result to each `done`."""
-        ...
-
-    def queue(self, work: Callable[[], Any], done: Callable[[Any | BaseException], None]) -> None:
-        """Run `work` after earlier calls; pass the result to `done`."""
-        ...
-
-
 class _Step(enum.Enum):
     HANDSHAKE = "sending the mechanism"
     COMPUTING = "computing a token"
@@ -96,7 +83,7 @@ class SaslExchange:
         self,
         settings: Config,
         host: str,
-        blocking_calls: BlockingCalls,
+        blocking_calls: Offloading,
         provider: Any = None,
         secrets: SentSecrets | None = None,
     ) -> None:

@@ -8,9 +8,7 @@ requests or disconnect never interrupt the client in an inconsistent state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
@@ -21,36 +19,17 @@ from tandem_kafka.network.any_node import AnyNodeRequests
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.connection import Delivery
 from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
-from tandem_kafka.network.offloading import Offloader
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
 from tandem_kafka.network.transport import Transport, TransportEvent
 from tandem_kafka.network.troubles import OVERDUE_MS, Trouble, troubles
-from tandem_kafka.runtime import Random
+from tandem_kafka.runtime import Driver, Random
 from tandem_kafka.runtime.tuples import replaced
+from tandem_kafka.state.metadata import ClusterMetadata
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import release_of
 
 log = client_logger(__name__)
-
-
-class Nodes(Protocol):
-    """The known brokers; implemented by `ClusterMetadata`."""
-
-    #: Brokers that did not respond to the last attempt. Writer: the client.
-    unreachable: AbstractSet[int]
-
-    def nodes(self) -> Sequence[Node]:
-        """Return the brokers, or the bootstrap servers (with negative ids) if none is known."""
-        ...
-
-    def rebootstrap(self) -> None:
-        """Forget the brokers and use the bootstrap servers again."""
-        ...
-
-    def take_retry_nodes(self) -> Iterable[int]:
-        """Return the brokers that responses have named since the last call."""
-        ...
 
 
 class NetworkClient:
@@ -60,9 +39,9 @@ class NetworkClient:
         self,
         settings: Config,
         transport: Transport,
-        driver: Offloader,
+        driver: Driver,
         random: Random,
-        nodes: Nodes,
+        nodes: ClusterMetadata,
         metrics: ConsumerMetrics | None = None,
     ) -> None:
         self._settings = settings
@@ -112,9 +91,8 @@ class NetworkClient:
 
     # Calls of the loop.
 
-    def add(self, request: UnsentRequest, now_ms: int) -> None:
+    def add(self, request: UnsentRequest) -> None:
         """Queue a request; the next `prepare` sends it or opens its connection."""
-        del now_ms  # part of the interface; the request has its own deadline
         destination = request.destination
         self._expires_ms = min(self._expires_ms, request.deadline_ms)
         if isinstance(destination, AnyNode):

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from tandem_kafka.config import Config
 from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.logs import client_logger
+from tandem_kafka.network.offloading import Offloading
 from tandem_kafka.runtime import Clock, MonotonicClock
 
 if TYPE_CHECKING:
-    from tandem_kafka.network.authentication import BlockingCalls, SaslExchange
+    from tandem_kafka.network.authentication import SaslExchange
 
 log = client_logger(__name__)
 
@@ -31,7 +32,7 @@ class Logins:
     def __init__(
         self,
         settings: Config,
-        blocking_calls: BlockingCalls,
+        blocking_calls: Offloading,
         secrets: SentSecrets,
         clock: Clock | None = None,
     ) -> None:

@@ -83,6 +83,14 @@ class NativeTransport:
             max_record_headers=options.max_record_headers,
             decode_ahead_bytes=options.decode_ahead_bytes,
         )
+        #: Queues a frame; the next `poll` sends it, without the GIL.
+        self.send = self._selector.send
+        self.keep_alive = self._selector.keep_alive
+        self.wakeup = self._selector.wakeup
+        self.received_bytes = self._selector.received_bytes
+        self.disconnect = self._selector.disconnect
+        #: May be called again.
+        self.close = self._selector.close
 
     def connect(self, address: ServerAddress) -> int:
         """Start to connect."""
@@ -97,10 +105,6 @@ class NativeTransport:
         except NativeUnsupportedError as reason:
             raise KafkaConfigurationError(f"the native transport cannot: {reason}") from reason
 
-    def send(self, connection: int, frame: bytes) -> None:
-        """Queue a frame; the next `poll` sends it, without the GIL."""
-        self._selector.send(connection, frame)
-
     def poll(self, timeout_ms: int) -> list[TransportEvent]:
         """Send and receive until there is an event or a wakeup, or the timeout is over."""
         return [_event(*event) for event in self._selector.poll(timeout_ms)]
@@ -109,26 +113,6 @@ class NativeTransport:
         """Repeat the fetch in flight on a connection."""
         self._selector.repeat_fetches(connection, standing)
         return True
-
-    def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
-        """Send a heartbeat once per period if the network thread does not."""
-        self._selector.keep_alive(connection, frame, period_ms, left_ms)
-
-    def wakeup(self) -> None:
-        """End the current or the next `poll`; for any thread or signal handler."""
-        self._selector.wakeup()
-
-    def received_bytes(self, connection: int) -> int:
-        """Return the number of bytes received on a connection, including incomplete frames."""
-        return self._selector.received_bytes(connection)
-
-    def disconnect(self, connection: int) -> None:
-        """Close a connection immediately; no event follows."""
-        self._selector.disconnect(connection)
-
-    def close(self) -> None:
-        """Close all connections; may be called again."""
-        self._selector.close()
 
 
 def _event(kind: int, connection: int, what: Any) -> TransportEvent:

@@ -6,21 +6,15 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakMethod
+
+from tandem_kafka.runtime import Driver
 
 T = TypeVar("T")
 
 #: Maximum queued calls at once; bounds the threads that are stuck in hung calls.
 MAX_CONCURRENT: Final = 4
-
-
-class Offloader(Protocol):
-    """The part of a `Driver` that is used here."""
-
-    def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run `work` where it may block, then call `done`, on any thread."""
-        ...
 
 
 class Offloading:
@@ -32,7 +26,7 @@ class Offloading:
     has been abandoned, its call is skipped or its result dropped.
     """
 
-    def __init__(self, driver: Offloader, wakeup: Callable[[], None]) -> None:
+    def __init__(self, driver: Driver, wakeup: Callable[[], None]) -> None:
         self._driver = driver
         self._wakeup = wakeup
         # Filled by any thread, emptied by the network thread; a deque needs no lock for this.

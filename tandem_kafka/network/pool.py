@@ -29,7 +29,7 @@ from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
 from tandem_kafka.network.logins import Logins
 from tandem_kafka.network.node_state import NodeState
-from tandem_kafka.network.offloading import Offloader, Offloading
+from tandem_kafka.network.offloading import Offloading
 from tandem_kafka.network.outages import Outages
 from tandem_kafka.network.repeated_fetches import RepeatedFetches
 from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
@@ -45,7 +45,7 @@ from tandem_kafka.network.transport import (
     Transport,
     TransportEvent,
 )
-from tandem_kafka.runtime import Random
+from tandem_kafka.runtime import Driver, Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import versions_of_release
 
@@ -91,7 +91,7 @@ class ConnectionPool:
         self,
         settings: Config,
         transport: Transport,
-        driver: Offloader,
+        driver: Driver,
         random: Random,
         on_loss: Callable[[LinkLoss], None],
         metrics: ConsumerMetrics | None = None,

@@ -8,8 +8,6 @@ from typing import Final
 
 from tandem_kafka import Health, TopicPartition
 
-__all__ = ["History", "Rebalance", "Sample"]
-
 INTERVAL_MS: Final = 5_000
 #: Ten minutes.
 SAMPLES: Final = 120

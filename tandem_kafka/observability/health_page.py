@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 from tandem_kafka import Health
 from tandem_kafka.observability.health_history import PARTITIONS, History
 
-__all__ = ["REFRESH_S", "View", "page"]
-
 #: The browser loads the page again after this time.
 REFRESH_S: Final = 5
 WIDTH, HEIGHT = 120, 22

@@ -13,8 +13,6 @@ from tandem_kafka.observability.probe_server import Checked, Server
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.process import PROCESS
 
-__all__ = ["Probe"]
-
 #: Connections that wait: probes and load balancers may come all at once.
 _BACKLOG = 128
 #: The server ends within a moment.

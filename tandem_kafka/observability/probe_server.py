@@ -21,8 +21,6 @@ from tandem_kafka.observability.health_history import INTERVAL_MS, SHARE, Histor
 from tandem_kafka.observability.health_page import View, page
 from tandem_kafka.runtime import Clock
 
-__all__ = ["Checked", "Server"]
-
 log = client_logger(__name__)
 
 _PATHS: Final = ("/live", "/ready")

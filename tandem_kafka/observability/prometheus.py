@@ -14,8 +14,6 @@ from prometheus_client.registry import Collector
 
 from tandem_kafka.errors import InvalidArgumentError
 
-__all__ = ["ConsumerCollector"]
-
 _described: Final[WeakSet[ConsumerCollector]] = WeakSet()
 _numbers: Final[WeakKeyDictionary[_Measured, int]] = WeakKeyDictionary()
 _count: Final = itertools.count(1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = ["PROCESS"]
-
 
 class _Process:
     """Caches the process id.

@@ -146,21 +146,6 @@ class FetchBuffer:
         self.starved = False
 
     @property
-    def released_bytes(self) -> int:
-        """The bytes ever released. Writer: the application thread."""
-        return self.queue.released_bytes
-
-    @property
-    def reserved_bytes(self) -> int:
-        """The bytes that all fetches in flight may bring, of standing fetches and of others."""
-        return self.queue.reserved_bytes
-
-    @property
-    def repeated(self) -> tuple[int, int, int]:
-        """The number of repeated fetches, and the bytes received and sent for them."""
-        return self.queue.repeated
-
-    @property
     def added(self) -> int:
         """The number of chunks ever added."""
         return self.queue.added
@@ -189,15 +174,6 @@ class FetchBuffer:
     def is_full(self) -> bool:
         """Whether `held_bytes` has reached `fetch_buffer_max_bytes`."""
         return self.held_bytes >= self.limit_bytes
-
-    @property
-    def first(self) -> CompletedFetch | None:
-        """Application thread: the oldest chunk."""
-        return self.queue.first()
-
-    def take(self) -> CompletedFetch | None:
-        """Application thread: remove the oldest chunk; it is counted until it is released."""
-        return self.queue.take()
 
     def counts(self, chunk: CompletedFetch, size: int) -> Counts:
         """Application thread: return the counters for a new size of a chunk; 0 drops it."""

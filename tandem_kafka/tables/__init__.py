@@ -21,6 +21,7 @@ from tandem_kafka.lazy_names import lazy_names
 if TYPE_CHECKING:
     from tandem_kafka.tables.avro_records import Avro
     from tandem_kafka.tables.database import Database
+    from tandem_kafka.tables.decoder import Text
     from tandem_kafka.tables.delta_lake import DeltaLake
     from tandem_kafka.tables.json_documents import Json
     from tandem_kafka.tables.landing import Landing
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tandem_kafka.tables.record_batches import read
     from tandem_kafka.tables.registry import SchemaRegistry
     from tandem_kafka.tables.sink import Sink, TopicSink
-    from tandem_kafka.tables.text import Text
 
 __all__ = [
     "Avro",
@@ -69,7 +69,7 @@ _HOMES: Final = {
     "Protobuf": "protobuf_messages",
     "SchemaRegistry": "registry",
     "Sink": "sink",
-    "Text": "text",
+    "Text": "decoder",
     "TopicSink": "sink",
     "read": "record_batches",
     "scan": "lazy_frame",

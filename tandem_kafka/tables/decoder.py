@@ -1,4 +1,4 @@
-"""What the decoders of documents and text have in common.
+"""What the decoders of documents and text have in common, and `Text`, the decoder of UTF-8.
 
 They are written in Rust, and work without the GIL, on the thread that polls and on further ones if
 there is enough to do.
@@ -81,3 +81,19 @@ class Decoder:
             msg = f"flatten needs values with fields, and this schema is {schema}"
             raise InvalidArgumentError(msg)
         self._decoder = decoder
+
+
+class Text(Decoder):
+    """Decodes UTF-8 into a column of type string.
+
+    Args:
+        errors: What happens to invalid UTF-8, as for `Json`.
+
+    Raises:
+        InvalidArgumentError: ``errors`` is none of these.
+        ImportError: The native extension is not loaded.
+    """
+
+    def __init__(self, *, errors: DecodeErrors = "raise") -> None:
+        super().__init__(errors)
+        self._decoder = self._native.ColumnDecoder.text()

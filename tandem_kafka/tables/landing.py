@@ -19,12 +19,12 @@ from tandem_kafka.errors import (
     NoGroupError,
     NoOffsetForPartitionError,
     RecordDeserializationError,
+    SchemaMismatchError,
     SinkFencedError,
 )
 from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 from tandem_kafka.runtime.signals import handled_signals
-from tandem_kafka.tables.collected import Collected
 from tandem_kafka.tables.sink import Sink, Topics, TopicSink
 from tandem_kafka.tables.storage import Storage
 from tandem_kafka.types import (
@@ -43,6 +43,8 @@ _MIB: Final = 1 << 20
 _PLACE: Final = ("topic", "partition", "offset")
 #: The longest poll: `stop()` and `until()` are looked at in between.
 _POLL_MS: Final = 100
+#: So many tables are joined to one: each takes kilobytes, even with a single record.
+_TABLES: Final = 500
 #: A member that was removed from its group is told so within this time. A member that is fenced and
 #: still has the partition then is in another group than the writer that fenced it.
 _FENCED_MS: Final = 30_000
@@ -522,3 +524,47 @@ def _check_bounds(every: timedelta, numbers: dict[str, int]) -> None:
             raise ArgumentTypeError(f"{name} must be an int, got {number!r}")
         if number < 1:
             raise InvalidArgumentError(f"{name} must be at least 1, got {number}")
+
+
+class Collected:
+    """The records that a landing has read and not yet written.
+
+    Their schemas may differ in columns whose type no record has told yet.
+
+    Attributes:
+        rows: The number of records.
+        size_bytes: Their memory.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all records."""
+        self._tables: list[pa.Table] = []
+        self.rows = self.size_bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add records."""
+        self._tables.append(pa.Table.from_batches([batch]))
+        self.rows += batch.num_rows
+        self.size_bytes += batch.nbytes
+        if len(self._tables) > _TABLES:
+            self._tables = [self._joined()]
+
+    def table(self) -> pa.Table:
+        """Return all records, without columns whose type is not known.
+
+        Raises:
+            SchemaMismatchError: A column has several types.
+        """
+        table = self._joined()
+        unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
+        return table.drop_columns(unknown)
+
+    def _joined(self) -> pa.Table:
+        try:
+            return pa.concat_tables(self._tables, promote_options="default").combine_chunks()
+        except pa.ArrowException as error:
+            msg = f"a column has another type in later records: {error}; give its decoder a schema"
+            raise SchemaMismatchError(msg) from error

@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from tandem_kafka.tables.decoder import check_errors
 from tandem_kafka.types import DecodeErrors
 
-__all__ = ["Double", "Float", "Integer", "Long", "Short"]
-
 #: The codes of `array` for the types.
 _CODES: Final = {
     pa.int16(): "h", pa.int32(): "i", pa.int64(): "q", pa.float32(): "f", pa.float64(): "d",

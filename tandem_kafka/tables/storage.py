@@ -13,8 +13,6 @@ from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError
 from tandem_kafka.tables.objects import as_object, as_text
 from tandem_kafka.types import ArrowDecoder, DecodeErrors
 
-__all__ = ["KINDS", "PLACES", "Storage", "storage"]
-
 Change: TypeAlias = Callable[[pa.Array], pa.Array]
 #: The type that is stored, and what makes it; None if the column is stored as it is.
 Plan: TypeAlias = tuple[pa.DataType, Change | None]

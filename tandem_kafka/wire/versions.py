@@ -9,15 +9,6 @@ from typing import Any, Final, NamedTuple
 from tandem_kafka.errors import KafkaConfigurationError, KafkaError, UnsupportedVersionError
 from tandem_kafka.wire import messages
 
-__all__ = [
-    "BrokerVersionData",
-    "agreed_versions",
-    "choose_version",
-    "kind_of",
-    "release_of",
-    "versions_of_release",
-]
-
 _UNKNOWN_RELEASE: Final = (0,)
 _HEARTBEAT: Final = 68
 

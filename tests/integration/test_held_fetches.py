@@ -42,7 +42,7 @@ class Reader:
 
     @property
     def repeated(self) -> int:
-        return self.consumer._core.engine.buffer.repeated[0]
+        return self.consumer._core.engine.buffer.queue.repeated[0]
 
     @property
     def _pool(self) -> ConnectionPool:

@@ -40,4 +40,4 @@ def test_a_partition_that_wakes_up_is_read_while_the_fetches_of_others_stand(
         kafka.admin.produce(topic, [Record(b"woken", partition=woken.partition)])
         (record,) = read_all(consumer, 1)
         assert (record.partition, record.offset) == (woken.partition, number)
-    assert buffer.repeated[0] > 100, "the fetches stood"
+    assert buffer.queue.repeated[0] > 100, "the fetches stood"

@@ -303,4 +303,4 @@ def test_repeated_fetches_return_committed_records_only(
     read_all(everything, 40 * 4)
     poll_until(everything, lambda: everything.position(tp) == consumer.end_offsets([tp])[tp])
     assert poll_until(consumer, lambda: consumer.position(tp) == everything.position(tp)) == []
-    assert buffer.repeated[0] > 40
+    assert buffer.queue.repeated[0] > 40

@@ -37,11 +37,11 @@ class Sent:
         engine.transport.wakeup()
         add = client.add
 
-        def note(request: UnsentRequest, now_ms: int) -> None:
+        def note(request: UnsentRequest) -> None:
             self._requests.append(request)
             if isinstance(request.message, ConsumerFetch):
                 self._note_fetch(request)
-            add(request, now_ms)
+            add(request)
 
         client.add = note
 

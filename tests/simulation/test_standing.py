@@ -414,7 +414,7 @@ class History:
             and state.fetchable
             and state.read_ahead < self.end_of(tp)
             and state.held_bytes == 0
-            and buffer.held_bytes + buffer.reserved_bytes < limit
+            and buffer.held_bytes + buffer.queue.reserved_bytes < limit
             and self.now_ms >= max(state.retry_at_ms, self._changing_until_ms[tp])
             and state.preferred_replica is None
         )

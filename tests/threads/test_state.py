@@ -90,7 +90,7 @@ def test_the_buffer_loses_nothing_and_counts_right(seed: int) -> None:
 
     def application() -> None:
         while len(got) < 5:
-            chunk = buffer.take()
+            chunk = buffer.queue.take()
             if chunk is None:
                 lockstep.pause()
                 continue
@@ -261,7 +261,7 @@ def test_fetching_continues_after_an_error_only_once_it_was_taken(seed: int) -> 
     def application() -> None:
         chunk = None
         while chunk is None:
-            chunk = reading.buffer.take()
+            chunk = reading.buffer.queue.take()
             if chunk is None:
                 lockstep.pause()
         taken.append(True)

@@ -43,7 +43,7 @@ def put(member: KafkaConsumer, count: int) -> None:
     """Queue a number of requests on the network thread."""
     for _ in range(count):
         request = UnsentRequest(MetadataRequest(), ANY_NODE, FOREVER_MS, NO_DEADLINE_MS)
-        member._core.engine.loop._client.add(request, 0)
+        member._core.engine.loop._client.add(request)
     member._core.engine.loop._transport.wakeup()
 
 

@@ -101,7 +101,7 @@ class PlainMethods(Inquiries):
 
     def _pause(
         self,
-        kind: type[Pause | Resume],
+        kind: type[Pause],
         partitions: Iterable[TopicPartition],
         *,
         by_workers: bool = False,

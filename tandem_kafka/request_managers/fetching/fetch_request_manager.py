@@ -209,7 +209,7 @@ class FetchRequestManager(RequestManager):
         """Tell whether there is room for one more response."""
         limit = self._context.config.fetch_buffer_max_bytes
         buffer = self._context.buffer
-        taken = buffer.held_bytes + buffer.reserved_bytes
+        taken = buffer.held_bytes + buffer.queue.reserved_bytes
         return taken < limit or taken < limit + min(self._unavailable_bytes(), limit // 2)
 
     def _check_partitions(self, slot: FetchSlot, now_ms: int) -> int:

@@ -11,13 +11,13 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 
 log = client_logger(__name__)
 
 
-class UngroupedMembership:
+class UngroupedMembership(Membership):
     """Assigns all partitions of the subscribed topics, as kafka-python does without a `group_id`.
 
     As in a group, the assignment changes inside poll(), with calls of the listener. Invariant: a
@@ -26,15 +26,9 @@ class UngroupedMembership:
     """
 
     def __init__(self, context: ManagerContext) -> None:
-        self._subscription = context.subscription
+        super().__init__(context)
         self._cluster = context.metadata
-        self._callbacks = CallbackRunner(context.background, context.group, context.polls)
         self._leaving = False
-
-    @property
-    def resolves_regex(self) -> bool:
-        """False, because there is no coordinator."""
-        return False
 
     def application_polled(self) -> None:
         """Run a failed callback again."""
@@ -54,10 +48,6 @@ class UngroupedMembership:
         self._subscription.set_assigned(())
         future.complete(None)
 
-    def callback_completed(self, number: int, error: Exception | None) -> None:
-        """Process the outcome of a rebalance callback."""
-        self._callbacks.completed(number, error)
-
     def commit_rejected(self, error: Exception) -> None:
         """Do nothing: without a group, there are no commits."""
 
@@ -70,10 +60,6 @@ class UngroupedMembership:
             self._reconcile()
         return IDLE
 
-    def close(self, now_ms: int) -> PollResult:
-        """Do nothing: there are no final requests."""
-        return IDLE
-
     def _reconcile(self) -> None:
         owned = frozenset(self._subscription.assigned)
         target = self._target(owned)
@@ -84,11 +70,6 @@ class UngroupedMembership:
         elif new := target - owned:
             log.info("assigning %s without a group", names_of(new))
             self._callbacks.run(PartitionsAssigned(target, new), self._start_fetching)
-
-    def _start_fetching(self) -> None:
-        """Allow fetches, after the listener has been called."""
-        for state in self._subscription.assigned.values():
-            state.awaiting_callback = False
 
     def _target(self, owned: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
         subscription, topics = self._subscription, self._cluster.snapshot.topics

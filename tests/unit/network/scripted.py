@@ -245,7 +245,7 @@ class Network:
             deadline_ms=self.now_ms + deadline_ms,
             timeout_ms=timeout_ms,
         )
-        self.client.add(unsent, self.now_ms)
+        self.client.add(unsent)
         return unsent
 
     def iterate(self, *, after_ms: int = 0) -> int:

@@ -80,7 +80,7 @@ class Run:
             self.resent.add(number)  # perhaps: then a second outcome is ignored
         future.then(lambda _: self.done(number))
         self.requests.append(unsent)
-        self.network.client.add(unsent, now_ms)
+        self.network.client.add(unsent)
 
     def done(self, number: int) -> None:
         future = self.requests[number].future

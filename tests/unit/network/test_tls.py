@@ -263,7 +263,7 @@ def test_the_client_abandons_a_silent_broker(
     client = NetworkClient(options, transport, runtime.driver, runtime.random, KnownNodes([node]))
     now_ms = started_ms = runtime.clock.now_ms()
     unsent = UnsentRequest(MetadataRequest(), ToNode(node), started_ms + 30_000, 30_000)
-    client.add(unsent, started_ms)
+    client.add(unsent)
     turns = 0
     while not unsent.future.done:
         wait_ms = client.prepare(now_ms)

@@ -99,7 +99,7 @@ def forgotten(unsent: UnsentRequest) -> list[int]:
 def chunks(world: World) -> list[CompletedFetch]:
     """Take all chunks from the buffer; they are counted until released."""
     chunks = []
-    while (chunk := world.buffer.take()) is not None:
+    while (chunk := world.buffer.queue.take()) is not None:
         chunks.append(chunk)
     return chunks
 

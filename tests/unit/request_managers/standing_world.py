@@ -259,7 +259,7 @@ class World:
     def taken(self) -> dict[TopicPartition, list[int]]:
         """The offsets in the queue, in its order."""
         taken: dict[TopicPartition, list[int]] = {tp: [] for tp in self.sent_records}
-        while (chunk := self.buffer.take()) is not None:
+        while (chunk := self.buffer.queue.take()) is not None:
             assert chunk.reader is not None
             records = chunk.reader.take(1_000_000)
             taken[chunk.partition.tp] += [record.offset for record in records]

@@ -153,13 +153,13 @@ def test_without_a_policy_poll_raises_until_a_seek() -> None:
     world, state = reading(auto_offset_reset="none")
     respond_with(world, NEW_TOPIC_ID)
     respond_with(world, NEW_TOPIC_ID)
-    chunk = world.buffer.take()
+    chunk = world.buffer.queue.take()
     assert chunk is not None
     assert isinstance(chunk.error, OffsetOutOfRangeError)
     assert chunk.sticky
     assert not state.fetchable
     respond_with(world, NEW_TOPIC_ID)
-    assert world.buffer.take() is None, "once is enough"
+    assert world.buffer.queue.take() is None, "once is enough"
     world.managers.positions.seek(TP, 0, -1)
     world.buffer.count(chunk, world.buffer.counts(chunk, 0))
     follow(world)

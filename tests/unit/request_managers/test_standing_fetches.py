@@ -218,13 +218,13 @@ def test_no_partition_waits_for_a_fetch_that_an_order_has_parked() -> None:
 @needs_native
 def test_what_a_fetch_in_flight_may_bring_stays_reserved_after_its_order() -> None:
     repeating = RepeatingWorld(high_watermark=END + 1)
-    reserved = repeating.world.buffer.reserved_bytes
+    reserved = repeating.world.buffer.queue.reserved_bytes
     assert repeating.stand(Purpose.FETCH_0) is not None
-    assert repeating.world.buffer.reserved_bytes == reserved > 0
+    assert repeating.world.buffer.queue.reserved_bytes == reserved > 0
     repeating.world.subscription.get(ALL[1]).paused = True
     repeating.world.managers.fetch.end_changed_fetches()
     assert repeating.standing == []
-    assert repeating.world.buffer.reserved_bytes == reserved
+    assert repeating.world.buffer.queue.reserved_bytes == reserved
 
 
 @needs_native
@@ -376,7 +376,7 @@ def test_what_another_order_may_bring_is_reserved() -> None:
     )
     fetches = [repeating.stand(purpose) for purpose in BOTH]
     assert all(fetches)
-    assert repeating.world.buffer.reserved_bytes >= 2 * 30_000
+    assert repeating.world.buffer.queue.reserved_bytes >= 2 * 30_000
     found = of((0, END, 55_000))
     assert repeating.respond(fetches[0], Purpose.FETCH_0, found) == HELD
     assert repeating.respond(fetches[1], Purpose.FETCH_1, of((1, END, 20_000))) not in {
@@ -401,7 +401,7 @@ def test_an_order_that_ends_while_it_holds_its_request_leaves_nothing_in_flight(
     assert frame == (7).to_bytes(4, "big") + b"\0" + empty.encode(version=HIGHEST_VERSION)
     world.respond(repeating.sent[Purpose.FETCH_0], empty)
     assert slot.session.epoch == epoch + 1
-    assert world.buffer.reserved_bytes == 0
+    assert world.buffer.queue.reserved_bytes == 0
     (chunk,) = chunks(world)
     assert chunk.reader is not None
     assert [record.offset for record in chunk.reader.take(9)] == [END]

@@ -25,7 +25,7 @@ class Limits:
     def __init__(self, world: World) -> None:
         self._world = world
         self._passed_ms = 0
-        self._others = world.buffer.reserved_bytes
+        self._others = world.buffer.queue.reserved_bytes
 
     def verdict(self, answers: list[Answer], response_bytes: int, took_ms: int) -> str:
         """Tell what a standing fetch does with a response with these answers."""
@@ -91,7 +91,7 @@ def check_progress(world: World, answers: list[Answer]) -> None:
 
 def released(world: World, fetch: Any, received: int) -> bytes | None:
     """The request that is held, when there is room; None if the standing fetch ends before."""
-    reserved = world.buffer.reserved_bytes
+    reserved = world.buffer.queue.reserved_bytes
     assert fetch.resume(0) is None
     assert fetch.hand_over() is None
     if world.random.random() < 0.5:
@@ -99,7 +99,7 @@ def released(world: World, fetch: Any, received: int) -> bytes | None:
         assert fetch.resume(0) is None
         assert fetch.hand_over() == (world.frame([]), received + 4)
         assert fetch.hand_over() is None
-        assert world.buffer.reserved_bytes == reserved
+        assert world.buffer.queue.reserved_bytes == reserved
         return None
     world.release()
     request: bytes | None = fetch.resume(0)
@@ -121,7 +121,7 @@ def test_random_histories_give_the_same_requests(first: int) -> None:
             received, sent, latencies, _, _ = fetch.take_counts()
             assert received[0] == sent[0] == latencies[0] == played
             total += played
-            assert world.buffer.repeated[0] == total
+            assert world.buffer.queue.repeated[0] == total
             check_end(world, fetch)
             assert fetch.respond(world.frame(world.answers())) is None, "it has ended"
             world.change()

@@ -77,7 +77,7 @@ class World:
         )
         #: Keys of the APIs that the brokers offer, as far as managers ask for them.
         self.offered: set[int] = set()
-        self.managers = RequestManagers.build(self.context, self.offered.__contains__)
+        self.managers = RequestManagers(self.context, self.offered.__contains__)
         self.epoch = 3
         if leaders:
             self.lead(*leaders)

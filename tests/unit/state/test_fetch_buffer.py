@@ -28,12 +28,12 @@ def test_bytes_count_until_the_chunk_is_released() -> None:
     size = first.size_bytes
     assert size > 0
     assert buffer.held_bytes == state.held_bytes == 2 * size
-    assert buffer.take() is first
+    assert buffer.queue.take() is first
     assert buffer.held_bytes == 2 * size
     buffer.count(first, buffer.counts(first, 0))
     assert buffer.held_bytes == state.held_bytes == size
-    assert buffer.take() is second
-    assert buffer.take() is None
+    assert buffer.queue.take() is second
+    assert buffer.queue.take() is None
     assert buffer.added == 2
 
 

@@ -8,7 +8,7 @@ from tandem_kafka.errors import SchemaMismatchError
 
 pa = pytest.importorskip("pyarrow")
 
-from tandem_kafka.tables.collected import Collected  # noqa: E402 - it imports pyarrow
+from tandem_kafka.tables.landing import Collected  # noqa: E402 - it imports pyarrow
 
 
 def test_many_small_batches_become_few_tables() -> None:

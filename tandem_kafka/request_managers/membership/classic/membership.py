@@ -22,15 +22,14 @@ from kafka.errors import FencedInstanceIdError, IllegalGenerationError, MemberId
 
 from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment
 from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError, reason_of
-from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
-from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
+from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
-from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.classic.assignor_calls import (
     AssignorCalls,
     assignor_error,
@@ -42,12 +41,10 @@ from tandem_kafka.request_managers.membership.classic.join_and_sync import (
 )
 from tandem_kafka.request_managers.membership.classic.leadership import Leadership
 from tandem_kafka.request_managers.membership.classic.states import TRANSITIONS, State
-from tandem_kafka.request_managers.membership.removals import Removals
-from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
+from tandem_kafka.request_managers.membership.member import Member
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.state.group import NO_GENERATION, REBALANCING
-from tandem_kafka.state.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 from tandem_kafka.wire.topic_partitions import numbers_by
 
@@ -61,10 +58,8 @@ LONGEST_ASSIGNOR_PAUSE_MS = 30_000
 ID_WAIT_MS = 1_000
 
 
-class ClassicMembership(RequestManager):
+class ClassicMembership(Member[State]):
     """One member of a classic group."""
-
-    resolves_regex = False
 
     def __init__(
         self,
@@ -72,20 +67,12 @@ class ClassicMembership(RequestManager):
         coordinator: CoordinatorRequestManager,
         metadata: MetadataRefresher,
     ) -> None:
-        self._context = context
-        self._group = context.group
-        self._subscription = context.subscription
-        self._coordinator = coordinator
-        self._machine: StateMachine[State] = StateMachine(State.UNJOINED, TRANSITIONS)
-        self._callbacks = CallbackRunner(context.background, context.group, context.polls)
+        super().__init__(context, coordinator, State.UNJOINED, TRANSITIONS)
         self._assignors = ClassicAssignors(context.config.partition_assignment_strategy)
         self._requests = ClassicRequests(context, self._assignors)
         self._calls = AssignorCalls(context, self._assignors, self._assignor_failed)
         self._leadership = Leadership(context, metadata, self._assignors)
-        self._timer = PollTimer(context)
         self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
-        self._rebalance = RebalanceTimer(context)
-        self._removals = Removals(context)
         #: JoinGroup and SyncGroup. Invariant: only a complete rebalance resets its backoff, so that
         #: an error that recurs in every rebalance does not make the member spin.
         self._request = context.request_state()
@@ -101,7 +88,6 @@ class ClassicMembership(RequestManager):
         self._incomplete_in = -1
         #: Requests to send in the next iteration.
         self._unsent: list[UnsentRequest] = []
-        self._join_wanted = False
         self._rejoin_reason: str | None = None
         self._join_reason = ""
         self._joined_topics: frozenset[str] = frozenset()
@@ -109,7 +95,6 @@ class ClassicMembership(RequestManager):
         self._leaving: tuple[Completion[Any], int] | None = None
         #: A JoinGroup response for which SyncGroup has not been sent yet.
         self._pending_sync: Any = None
-        coordinator.on_fatal(self._coordinator_failed)
 
     def __repr__(self) -> str:
         """Show the group, the state and the generation."""
@@ -117,19 +102,7 @@ class ClassicMembership(RequestManager):
         name = f"{group.member_id!r} of {group.group_id!r}"
         return f"<ClassicMembership {name}, {self.state.value}, generation {group.generation_id}>"
 
-    @property
-    def state(self) -> State:
-        """The state of the member."""
-        return self._machine.state
-
     # --- calls ---------------------------------------------------------------------------------
-
-    def application_polled(self) -> None:
-        """Join, or run a failed callback again."""
-        if self._group.fatal is not None:
-            return
-        self._callbacks.retry()
-        self._join_wanted = True
 
     def subscription_changed(self) -> None:
         """Do nothing: `_check_rejoin` detects the change."""
@@ -143,16 +116,9 @@ class ClassicMembership(RequestManager):
         if self.state is State.STABLE and self._group.fatal is None:
             self._lose_membership(error)
 
-    def callback_completed(self, number: int, error: Exception | None) -> None:
-        """Process the outcome of a rebalance callback."""
-        self._callbacks.completed(number, error)
-
     def prepare_to_leave(self) -> None:
         """Keep sending heartbeats while the listener runs."""
-        self._callbacks.cancel()
-        self._rebalance.fail()
-        self._join_wanted = False  # until the application polls
-        self._context.polls.event_needed = True
+        super().prepare_to_leave()
         self._rejoin_reason = None
         if self.state not in (State.UNJOINED, State.LEAVING):
             self._machine.move(State.LEAVING)
@@ -298,29 +264,25 @@ class ClassicMembership(RequestManager):
     def _lose_membership(self, why: object) -> None:
         """End the membership and lose all partitions, which others may own already."""
         pause_ms = self._removals.removed(why)
-        self._lose_partitions(why)
+        self._lose(why)
         if pause_ms:
             self._request.hold(self._context.clock.now_ms() + pause_ms)
         else:
             self._expedite()
 
-    def _lose_partitions(self, why: object) -> None:
+    def _lose(self, why: object) -> None:
         member_id = self._group.metadata.member_id
         self._end_membership()
         if isinstance(why, IllegalGenerationError):  # the coordinator still knows this member id
             self._group.fenced(member_id)
         # Otherwise a sticky assignor would claim, in the next JoinGroup, what others own by now.
         self._calls.lost()
-        owned = frozenset(self._subscription.assigned)
-        for state in self._subscription.assigned.values():
-            state.pending_revocation = True
-        if owned:
-            self._callbacks.run(PartitionsLost(owned), lambda: self._subscription.set_assigned(()))
+        self._lose_partitions(lambda: None)
 
     def _stop_polling(self, now_ms: int) -> None:
         self._timer.log_expiry(now_ms)
         self.leave(Completion(), LeaveOperation.DEFAULT, "max_poll_interval_ms exceeded")
-        self._lose_partitions("poll() was not called in time")
+        self._lose("poll() was not called in time")
 
     def _end_membership(self) -> None:
         self._machine.move(State.UNJOINED)
@@ -337,7 +299,6 @@ class ClassicMembership(RequestManager):
         self._heartbeats.reset()
 
     def _coordinator_failed(self, error: Exception) -> None:
-        """Raise an error of a search for the coordinator, which goes on."""
         if self.state is not State.UNJOINED:
             self._context.raise_in_poll(error)
 
@@ -532,8 +493,7 @@ class ClassicMembership(RequestManager):
         self._callbacks.run(PartitionsAssigned(assigned, added), self._start_fetching)
 
     def _start_fetching(self) -> None:
-        for state in self._subscription.assigned.values():
-            state.awaiting_callback = False
+        super()._start_fetching()
         self._rebalance.complete()
 
     # --- errors --------------------------------------------------------------------------------
@@ -568,7 +528,7 @@ class ClassicMembership(RequestManager):
         self._group.assignor_failure = text
         polls = self._join_wanted
         self._leave(Completion(), LeaveOperation.LEAVE, f"{what} failed")
-        self._lose_partitions(failure)
+        self._lose(failure)
         self._join_wanted = polls
         self._request.hold(self._context.clock.now_ms() + pause_ms)
 

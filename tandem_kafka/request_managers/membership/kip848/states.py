@@ -12,8 +12,7 @@
                      and the next poll() rejoins
     FATAL            an error that only the user can fix; every poll() raises it
 
-The table lists from which states each state may be entered. It is that of the Java client with one
-more transition: unsubscribe() leaves FATAL.
+The table is that of the Java client with one more transition: unsubscribe() leaves FATAL.
 """
 
 from __future__ import annotations
@@ -40,29 +39,22 @@ class State(enum.Enum):
 
 
 _ACTIVE = frozenset({State.JOINING, State.STABLE, State.RECONCILING, State.ACKNOWLEDGING})
+_ENDS = frozenset({State.PREPARE_LEAVING, State.FENCED, State.FATAL})
 
-#: The states from which each state may be entered.
-ENTERED_FROM: dict[State, frozenset[State]] = {
-    State.JOINING: frozenset({State.FENCED, State.UNSUBSCRIBED, State.STALE}),
-    State.RECONCILING: frozenset(
-        {State.STABLE, State.JOINING, State.ACKNOWLEDGING, State.RECONCILING}
-    ),
-    State.ACKNOWLEDGING: frozenset({State.RECONCILING}),
-    State.STABLE: frozenset({State.JOINING, State.ACKNOWLEDGING, State.RECONCILING}),
-    State.FENCED: _ACTIVE | {State.PREPARE_LEAVING, State.LEAVING},
-    State.FATAL: _ACTIVE | {State.PREPARE_LEAVING, State.LEAVING, State.UNSUBSCRIBED},
-    State.PREPARE_LEAVING: _ACTIVE | {State.UNSUBSCRIBED},
-    State.LEAVING: frozenset({State.PREPARE_LEAVING}),
-    State.UNSUBSCRIBED: frozenset(
-        {State.PREPARE_LEAVING, State.LEAVING, State.FENCED, State.FATAL}
-    ),
-    State.STALE: frozenset({State.LEAVING}),
-}
-
-#: The same table by source state, for `StateMachine`.
+#: The allowed transitions from each state.
 TRANSITIONS: dict[State, frozenset[State]] = {
-    state: frozenset(to for to, sources in ENTERED_FROM.items() if state in sources)
-    for state in State
+    State.UNSUBSCRIBED: frozenset({State.JOINING, State.PREPARE_LEAVING, State.FATAL}),
+    State.JOINING: _ENDS | {State.RECONCILING, State.STABLE},
+    State.RECONCILING: _ENDS | {State.RECONCILING, State.ACKNOWLEDGING, State.STABLE},
+    State.ACKNOWLEDGING: _ENDS | {State.RECONCILING, State.STABLE},
+    State.STABLE: _ENDS | {State.RECONCILING},
+    State.FENCED: frozenset({State.JOINING, State.UNSUBSCRIBED}),
+    State.PREPARE_LEAVING: frozenset(
+        {State.LEAVING, State.UNSUBSCRIBED, State.FENCED, State.FATAL}
+    ),
+    State.LEAVING: frozenset({State.UNSUBSCRIBED, State.STALE, State.FENCED, State.FATAL}),
+    State.STALE: frozenset({State.JOINING}),
+    State.FATAL: frozenset({State.UNSUBSCRIBED}),
 }
 
 #: States in which a new target assignment is accepted.

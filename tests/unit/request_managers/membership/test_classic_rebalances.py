@@ -16,7 +16,7 @@ from tandem_kafka.events.application import CommitSync
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.membership.classic.states import State
-from tandem_kafka.request_managers.membership.removals import APART_MS
+from tandem_kafka.request_managers.membership.member import APART_MS
 from tandem_kafka.types import LeaveOperation, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import (
     HeartbeatRequest,
