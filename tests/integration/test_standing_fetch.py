@@ -47,7 +47,7 @@ def buffer_of(reader: KafkaConsumer) -> FetchBuffer:
 
 
 def repeats(reader: KafkaConsumer) -> int:
-    return buffer_of(reader).repeated[0]
+    return buffer_of(reader).queue.repeated[0]
 
 
 @contextmanager
