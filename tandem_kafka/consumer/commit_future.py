@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from kafka.future import Future, log
+from kafka.future import Future
 
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
@@ -93,12 +93,10 @@ class CommitFuture(Future):
         error = self._completion.error
         if failed is (error is None):
             return
-        try:
-            call(self._offsets if error is None else error)
-        except Exception:
-            log.exception("Error processing callback")
-            if self.error_on_callbacks:
-                raise
+        # A future of kafka-python's own logs what the function raises.
+        caller: Any = Future()
+        caller.add_callback(call)
+        caller.success(self._offsets if error is None else error)
 
     def settle_elsewhere(self, offload: Offload) -> None:
         """Network thread: have another thread settle the future if it has callbacks."""
