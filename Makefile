@@ -15,7 +15,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
 	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked (needs Java 17+)"
-	@echo "make unit   the tests of units and a sample of the simulation, without a broker (a minute and a half)"
+	@echo "make unit   the tests of units and a sample of the simulation, without a broker (three and a half minutes)"
 	@echo "make check  what must be clean before a commit: format, lint, types, import rules, prose"
 	@echo "make native  build the native extension into this checkout (needs Rust)"
 	@echo "make test   the everyday tests, with a real Kafka broker that is downloaded once (seven minutes)"
