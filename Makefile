@@ -43,8 +43,9 @@ pipeline: java $(VENV)/.pipeline
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
 # Spark's tests have a target of their own, also if its environment is this one.
 PYTEST := $(BIN)/python -m pytest --ignore packages/spark --numprocesses 6 --dist loadfile --no-loadscope-reorder
-# The same hashes each time: the same tree gets the same verdict. What cannot be interrupted, as a
-# native library that waits, ends its process after the longest time limit of a test of every day.
+# The same hashes each time: the same tree gets the same verdict. A test that
+# cannot be interrupted, in a native library that waits, ends its process after 400 s: no test of
+# every day may take longer.
 test: $(VENV)/.test
 	@PYTHONHASHSEED=0 $(PYTEST) -o faulthandler_timeout=400 --second-run $(ARGS)
 

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
 
-#: One of more partitions takes longer to make than it saves.
+#: A standing fetch of more partitions takes longer to make than it saves.
 _MOST: Final = 1_000
 #: After this time, one response is for Python, which knows the time and the memory in use.
 _LASTS_MS: Final = 60_000
