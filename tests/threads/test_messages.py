@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from kafka.protocol.api_header import ResponseClassRegistry
 
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import response_class
@@ -20,6 +21,8 @@ def test_threads_that_ask_together_get_the_same_class(monkeypatch: pytest.Monkey
         monkeypatch.setitem(vars(messages), name, None)  # so that it is as before at the end
         del vars(messages)[name]
     monkeypatch.setattr(messages, "_definitions", {})
+    registry = ResponseClassRegistry._response_class_registry
+    monkeypatch.setattr(ResponseClassRegistry, "_response_class_registry", dict(registry))
     found = []
     second = threading.Thread(target=lambda: found.append(messages.PushTelemetryRequest))
     real = messages.schemas_may_be_read
