@@ -9,7 +9,8 @@
 A wheel without the extension is tagged py3-none-any, so that it is not mistaken for a native one.
 
 `TANDEM_KAFKA_REPOSITORY` is the address of the published repository. With it, the links of the
-README lead there from a package index, too.
+README lead there from a package index, too. `DOCS_URL` is that of the manual, for the links to its
+pages.
 """
 
 import os
@@ -77,30 +78,37 @@ def warn(problem: str) -> None:
     print(f"warning: {problem}. {HINT.format(needed=least_rust())}", file=sys.stderr)
 
 
-def published(readme: str, repository: str, tag: str) -> str:
-    """Return the README with links and pictures of a tag of the published repository."""
+def published(readme: str, repository: str, tag: str, manual: str) -> str:
+    """Return the README with links and pictures of a tag of the repository, and of the manual."""
     pages, files = f"{repository}/blob/{tag}", f"{repository}/raw/{tag}"
+    if manual:
+        readme = re.sub(r"\]\(docs/([^)#]+)\.md(#[^)]*)?\)", rf"]({manual}/\1.html\2)", readme)
     text = re.sub(r'(src|srcset)="(?!https?:)([^"]+)"', rf'\1="{files}/\2"', readme)
     text = re.sub(r"(!\[[^\]]*\])\((?!https?:)([^)]+)\)", rf"\1({files}/\2)", text)
     return re.sub(r"\]\((?!https?:|#)([^)]+)\)", rf"]({pages}/\1)", text)
+
+
+def address(variable: str) -> str:
+    """Return an address without a slash at its end, or nothing."""
+    return os.environ.get(variable, "").strip().rstrip("/")
 
 
 def about() -> dict[str, object]:
     """Return the README and the URLs for the metadata."""
     here = Path(__file__).parent
     readme = (here / "README.md").read_text(encoding="utf-8")
-    given = os.environ.get("TANDEM_KAFKA_REPOSITORY", "")
-    repository = given.strip().rstrip("/").removesuffix(".git")
+    repository = address("TANDEM_KAFKA_REPOSITORY").removesuffix(".git")
+    manual = address("DOCS_URL")
     urls = {}
     if repository:
         version = (here / "tandem_kafka" / "version.py").read_text(encoding="utf-8")
         found = re.search(r'^__version__.*"([^"]+)"', version, re.MULTILINE)
         assert found, "tandem_kafka/version.py has no version"
         tag = f"v{found[1]}"
-        readme = published(readme, repository, tag)
+        readme = published(readme, repository, tag, manual)
         urls = {
             "Source": repository,
-            "Documentation": f"{repository}/blob/{tag}/docs/index.md",
+            "Documentation": manual or f"{repository}/blob/{tag}/docs/index.md",
             "Changelog": f"{repository}/blob/{tag}/CHANGELOG.md",
             "Issues": f"{repository}/issues",
         }

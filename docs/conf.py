@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,9 @@ html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_favicon = "_static/favicon.svg"
+#: The contents of a page of the API name `assign()`, not the class that the page is about.
+toc_object_entries_show_parents = "hide"
 #: Where the manual is published, for canonical links; and the repository, for "view this page".
 html_baseurl = os.environ.get("DOCS_URL", "")
 html_theme_options: dict[str, object] = {"top_of_page_buttons": []}
@@ -79,8 +83,22 @@ pygments_dark_style = "github-dark"
 exclude_patterns = ["_build"]
 
 
-def _fill_in(_app: Sphinx, _page: str, source: list[str]) -> None:
+def _fill_in(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = filled_in(source[0])
+    if page == app.config.root_doc:
+        source[0] += _contents(source[0])
+
+
+def _contents(index: str) -> str:
+    """Return what the sidebar shows: the lists of links of the index, by their headings."""
+    tables = []
+    for section in index.split("\n## ")[1:]:
+        caption, _, links = section.partition("\n")
+        pages = re.findall(r"^- \[.+\]\((.+)\.md\)$", links, re.MULTILINE)
+        tables.append(
+            "\n".join([":::{toctree}", f":caption: {caption}", ":hidden:", "", *pages, ":::"])
+        )
+    return "\n\n" + "\n\n".join(tables) + "\n"
 
 
 def setup(app: Sphinx) -> None:

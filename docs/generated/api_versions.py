@@ -21,6 +21,9 @@ from tandem_kafka.wire.messages import (
     PushTelemetryRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareGroupHeartbeatRequest,
     SyncGroupRequest,
 )
 from tandem_kafka_testing.cluster.releases import RELEASES
@@ -46,6 +49,9 @@ _SENT: Final[dict[Any, int]] = {
     ConsumerGroupHeartbeatRequest: 0,
     GetTelemetrySubscriptionsRequest: 0,
     PushTelemetryRequest: 0,
+    ShareGroupHeartbeatRequest: 1,
+    ShareFetchRequest: 1,
+    ShareAcknowledgeRequest: 1,
 }
 #: A broker offers these only with a metrics reporter, whatever its release.
 _WITH_REPORTER: Final = {GetTelemetrySubscriptionsRequest, PushTelemetryRequest}

@@ -43,7 +43,7 @@ def test_the_producer_fixture_delivers(kafka: RealKafka, producer: Producer, top
 
 
 def test_deleted_records_move_the_beginning(kafka: RealKafka, topic: str) -> None:
-    kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
+    kafka.produce(topic, *(b"%d" % number for number in range(10)))
     kafka.admin.delete_records(topic, {0: 7})
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap(), "group.id": "unused"})
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 20.0) == (7, 10)

@@ -8,7 +8,10 @@ from typing import Final
 
 import pytest
 
+import tandem_kafka
+from docs.generated.api_versions import table as requests
 from docs.generated.options import table
+from tandem_kafka.wire import messages
 from tandem_kafka_testing.kafka.jars import KAFKA_VERSION
 from tests.sources import FOLDERS, ROOT
 
@@ -18,6 +21,7 @@ pytestmark = pytest.mark.sources
 PAGE: Final = (ROOT / "docs" / "reference" / "versions.md").read_text(encoding="utf-8")
 LIMITS: Final = (ROOT / "docs" / "numbers" / "limits.md").read_text(encoding="utf-8")
 WORKFLOW: Final = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECTS: Final = [
     tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for folder in FOLDERS
@@ -75,3 +79,36 @@ def test_the_versions_of_python_are_those_that_ci_tests():
     ]
     assert len(images) > 1
     assert set(images) <= set(tested)
+
+
+#: What a row of README's table promises, and the name that a program would import for it.
+_PROMISED: Final = {
+    "asyncio": "AsyncKafkaConsumer",
+    "Arrow batches; Spark source and sink": "read",
+    "share groups (KIP-932)": "ShareConsumer",
+}
+
+
+def test_the_readme_says_yes_to_what_the_package_has():
+    rows = dict(re.findall(r"^\| (\w.+?) \| (yes|no)\b", README, re.MULTILINE))
+    assert {row: rows[row] for row in _PROMISED} == {
+        row: "yes" if name in tandem_kafka.__all__ else "no" for row, name in _PROMISED.items()
+    }
+    supported = set(re.findall(r"^\| (KIP-\d+) \|", PAGE, re.MULTILINE))
+    for row, answer in rows.items():
+        assert _kips(row) <= supported or answer == "no"
+    missing = LIMITS.split("## Not included\n")[1].split("\n## ")[0]
+    for name in tandem_kafka.__all__:
+        assert f"**`{name}`" not in missing
+    assert not _kips(missing) & supported - {"KIP-848"}  # its client-side assignors are missing
+
+
+def test_every_request_that_is_sent_is_in_the_table():
+    named = set()
+    for folder in ("request_managers", "network"):
+        for path in (ROOT / "tandem_kafka" / folder).rglob("*.py"):
+            named |= set(re.findall(r"\b([A-Z]\w+)Request\b", path.read_text(encoding="utf-8")))
+    listed = set(re.findall(r"^\| (\w+) \| \d+ \|", requests(), re.MULTILINE))
+    kinds = {name for name in named if hasattr(messages, f"{name}Request")}
+    simulated_only = {name for name in kinds if f"{name} (" in PAGE}
+    assert kinds | {"Fetch"} == listed | simulated_only

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tandem_kafka_testing.kafka.admin import ClusterAdmin
+from tandem_kafka_testing.kafka.admin import ClusterAdmin, Record
 from tandem_kafka_testing.kafka.jars import chosen_version, classpath, release_of
 from tandem_kafka_testing.kafka.ports import free_ports
 from tandem_kafka_testing.kafka.process import BrokerProcess
@@ -169,6 +169,14 @@ class RealKafka:
     def admin(self) -> ClusterAdmin:
         """Creates topics, produces and deletes records."""
         return ClusterAdmin(self.bootstrap("PLAINTEXT"))
+
+    def produce(self, topic: str, *values: bytes | None, partition: int = 0) -> None:
+        """Append records, and wait until the cluster has accepted them.
+
+        Raises:
+            RuntimeError: The cluster did not accept them.
+        """
+        self.admin.produce(topic, [Record(value, partition=partition) for value in values])
 
     # Start and stop; without `node_id`, of all brokers
 
