@@ -64,7 +64,7 @@ def _parse_selector(value: Any) -> object:
 
 
 def _only(module: str, name: str) -> Check:
-    """Allow only kafka-python's own class, which is not used; a different one would be ignored."""
+    """Accept only kafka-python's default class, without effect; another would be ignored."""
 
     def parse(value: Any) -> object:
         if value is not None and value is not getattr(import_module(module), name):

@@ -43,7 +43,7 @@ class RepeatedFetches:
             if standing is not None and self._transport.repeat_fetches(link.number, standing):
                 link.standing_fetch, link.repeats = standing, 0
         except Exception:  # a defect must not end this thread; the fetch has been sent
-            log.exception("no fetch can be repeated without the GIL; fetching goes on with it")
+            log.exception("native repeated fetches failed; fetching continues through Python")
             self._transport = None
 
     def refresh(self, link: Link, now_ms: int) -> None:

@@ -23,7 +23,7 @@ from tandem_kafka.observability.traced import Traced, committing
 
 
 class _TracedShare(Traced):
-    """What both have in common."""
+    """Spans and context of both traced share consumers."""
 
     _tell_again: Callable[[Outcomes], None]
 

@@ -286,7 +286,7 @@ class PositionsRequestManager(RequestManager):
         )
         if left is not None and left.offset < found.offset:
             log.warning(
-                "retention removed records of %s-%d before they were read: reading goes on at "
+                "retention removed records of %s-%d before they were read: reading continues at "
                 "offset %d instead of %d, and skips %d offsets",
                 topic,
                 partition,

@@ -144,7 +144,7 @@ class Control(Run):
         return await self._commit_at_end(self._clock.after_ms(self._left_ms(deadline_ms)))
 
     async def conclude(self, deadline_ms: int) -> None:
-        """Let the consumer continue at what is not done.
+        """Seek each partition to its first record that is not done.
 
         However a run ends, the positions are given back: a later run would commit past the
         records that were dropped.
@@ -176,7 +176,7 @@ class Control(Run):
                 self._workload.admit({}, batch.next_offsets, batch.starts)
 
     def give_back(self) -> None:
-        """Resume what is paused, and let the consumer continue at what is not done.
+        """Resume what is paused, and seek each partition to its first record that is not done.
 
         `poll()` has handed out the records that were dropped, so the positions have passed them.
 

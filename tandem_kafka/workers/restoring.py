@@ -29,7 +29,7 @@ class Restoring:
     """Looks up the committed offsets and metadata of newly assigned partitions.
 
     The lookups are made between calls of poll(), not inside the rebalance listener. A coordinator
-    that does not respond thus delays records, but no rebalance.
+    that does not respond therefore delays records but does not delay a rebalance.
     """
 
     def __init__(self, port: ConsumerPort, workload: Workload, clock: Clock) -> None:

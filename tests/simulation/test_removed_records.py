@@ -38,7 +38,7 @@ def test_what_was_removed_is_told_once(
         told = [each for each in caplog.records if each.levelno == logging.WARNING]
         (line,) = [each.getMessage() for each in told if "retention" in each.msg]
         assert line.endswith(
-            "retention removed records of orders-0 before they were read: reading goes on "
+            "retention removed records of orders-0 before they were read: reading continues "
             f"at offset {first} instead of 20, and skips {first - 20} offsets"
         )
 

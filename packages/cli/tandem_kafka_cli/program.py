@@ -55,7 +55,9 @@ COMMANDS: Final = {
         "tandem_kafka_cli.commands.serve", "Run a cluster to try things on.", simulated=True
     ),
     "demo": LazyCommand(
-        "tandem_kafka_cli.commands.demo", "See a group lose members, no record.", simulated=True
+        "tandem_kafka_cli.commands.demo",
+        "Watch a group lose members but no records.",
+        simulated=True,
     ),
     "completion": LazyCommand(
         "tandem_kafka_cli.commands.completion", "Print the completion of a shell."

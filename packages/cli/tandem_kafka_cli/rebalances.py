@@ -1,4 +1,4 @@
-"""The changes of a group from look to look: members, partitions that move, rebalances."""
+"""Changes of a group between refreshes: members, partitions that move, rebalances."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Rebalances:
     """Compares each look at a group with the one before, and counts rebalances.
 
     A description has no generation of a classic group, and does not say why a member is gone.
-    Between two looks, a rebalance shows only in its effects.
+    Between two refreshes, a rebalance shows only in its effects.
 
     Attributes:
         members: The names of the members by member id.
@@ -182,7 +182,7 @@ class Rebalances:
         if len(self.causes) > _REMEMBERED:
             self.causes = Counter(dict(self.causes.most_common(_REMEMBERED // 2)))
         self._changed = set()
-        took = f"after {duration_ms / 1000:.1f} s" if duration_ms else "between two looks"
+        took = f"after {duration_ms / 1000:.1f} s" if duration_ms else "since the last refresh"
         epoch = "" if group.epoch is None else f", epoch {group.epoch}"
         fields = {"state": group.state, "duration_ms": duration_ms, "epoch": group.epoch}
         return Event("rebalanced", (f"rebalanced {took}: {group.state}{epoch}",), fields)

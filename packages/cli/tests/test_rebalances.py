@@ -283,12 +283,12 @@ def test_a_group_that_is_deleted_and_comes_back_with_the_other_protocol() -> Non
         [
             "app is gone: it left or was expelled",
             "orders:0 from app to nobody",
-            "rebalanced between two looks: Empty",
+            "rebalanced since the last refresh: Empty",
         ],
         ["state Dead"],
         [
             "app joined from host",
             "orders:0 to app",
-            "rebalanced between two looks: Stable, epoch 1",
+            "rebalanced since the last refresh: Stable, epoch 1",
         ],
     ]

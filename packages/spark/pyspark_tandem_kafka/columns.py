@@ -40,7 +40,9 @@ class RowShape:
         known = {each.name: each for each in full_schema(headers=headers).fields}
         for each in schema.fields:
             if each.name == "headers" and not headers:
-                raise InvalidArgumentError("the column headers needs the option includeHeaders")
+                raise InvalidArgumentError(
+                    "the column 'headers' needs the option includeHeaders=true"
+                )
             field = known.get(each.name)
             if field is None or field.dataType != each.dataType:
                 names = ", ".join(f"{n} {f.dataType.simpleString()}" for n, f in known.items())

@@ -350,7 +350,9 @@ WRONG_COLUMNS = [
         id="case",
     ),
     pytest.param(
-        columns("value,headers"), "the column headers needs the option includeHeaders", id="headers"
+        columns("value,headers"),
+        "the column 'headers' needs the option includeHeaders=true",
+        id="headers",
     ),
 ]
 

@@ -175,7 +175,7 @@ class LoopbackCluster:
                 self.network.deliver()
             except Exception:
                 # Invariant: it belongs to no client and no caller, and what is behind it is due.
-                log.exception("an event of the simulated cluster has failed; the others go on")
+                log.exception("an action on the simulated cluster failed; the cluster continues")
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

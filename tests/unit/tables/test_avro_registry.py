@@ -137,7 +137,7 @@ def test_the_deadline_is_one_for_all_schemas_of_a_call(monkeypatch: pytest.Monke
     with pytest.raises(SchemaRegistryError, match="did not return schema 10 within 1000 ms"):
         decoded(decoder, *values)
     assert len(registry.asked) == 10
-    assert decoded(decoder, *values) == (["x"] * 20, []), "the next call goes on behind them"
+    assert decoded(decoder, *values) == (["x"] * 20, []), "the next call continues after them"
     assert len(registry.asked) == 20
 
 

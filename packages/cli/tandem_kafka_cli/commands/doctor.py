@@ -76,7 +76,7 @@ def _as_text(findings: Iterable[Finding]) -> int:
         _print(screen, finding)
     failures, warnings = counts["failed"], counts["warning"]
     if failures:
-        text = f"{failures} of {sum(counts.values())} steps failed; mend the first one first"
+        text = f"{failures} of {sum(counts.values())} steps failed; fix the first failure first"
         screen.print(text, style=_STYLES["failed"])
         return FAILED
     screen.print(f"every step passed{f', {warnings} with a warning' if warnings else ''}")

@@ -52,7 +52,7 @@ def command(
     """Watch a group: who joins and goes, which partitions move, how long it rebalances.
 
     The end, after --for or at Ctrl-C, is a summary. Brokers do not tell whether a member that is
-    gone left or was expelled. Rebalances between two looks count as one.
+    gone left or was expelled. Rebalances between two refreshes count as one.
     """
     from tandem_kafka_cli.rebalances import Rebalances
 

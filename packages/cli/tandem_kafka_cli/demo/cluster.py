@@ -73,7 +73,7 @@ class Stream:
         self._sent: deque[tuple[int, Any]] = deque()
 
     def write(self) -> None:
-        """Write the numbers that are due by now, and note those that the cluster has."""
+        """Write the numbers that are due, and record which ones the cluster acknowledged."""
         due = int((time.monotonic() - self._begin) * self._per_second)
         while self.written < due and not self._ended:
             partition = self.written % PARTITIONS
