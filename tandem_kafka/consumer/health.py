@@ -130,6 +130,12 @@ class Health:
         """Whether it can read: brokers and coordinator respond, and it is a member of its group."""
         return not self.not_ready
 
+    def _repr_html_(self) -> str:
+        """Show a notebook the state, the reasons and the partitions."""
+        from tandem_kafka.notebook import health_as_html  # noqa: PLC0415 - used in notebooks only
+
+        return health_as_html(self)
+
 
 def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> Health:
     """Return the health of a consumer; any thread may call this, and it never waits.

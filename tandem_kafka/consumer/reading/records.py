@@ -53,3 +53,9 @@ class ConsumerRecords(
             topic: Name of the topic.
         """
         return chain.from_iterable(rs for tp, rs in self.items() if tp.topic == topic)
+
+    def _repr_html_(self) -> str:
+        """Show a notebook the partitions, each with its first and last offset."""
+        from tandem_kafka.notebook import batch_as_html  # noqa: PLC0415 - used in notebooks only
+
+        return batch_as_html(self)

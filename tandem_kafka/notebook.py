@@ -1,0 +1,56 @@
+"""What a notebook shows of a value that is the last line of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from tandem_kafka.types import TopicPartition
+
+
+def batch_as_html(batch: Mapping[TopicPartition, Sequence[Any]]) -> str:
+    """Return a table of partitions, without the records, of which there may be hundreds."""
+    count = sum(map(len, batch.values()))
+    rows = (
+        (f"{tp.topic}-{tp.partition}", records[0].offset, records[-1].offset, len(records))
+        for tp, records in batch.items()
+        if records
+    )
+    return f"<p>{count:,} records</p>{_table(('partition', 'first', 'last', 'count'), rows)}"
+
+
+def health_as_html(health: Any) -> str:
+    """Return the state of a consumer, why it is so, and a table of its partitions."""
+    state = "ready" if health.ready else "not ready" if health.alive else "not alive"
+    group = f", group {health.group_id!r}" if health.group_id is not None else ""
+    reasons = dict.fromkeys((*health.not_alive, *health.not_ready, *health.troubles))
+    rows = (
+        (f"{tp.topic}-{tp.partition}", each.position, each.lag, _notes(each))
+        for tp, each in health.partitions.items()
+    )
+    return "".join(
+        [
+            f"<p><b>{escape(f'{health.client_id}{group}: {state}')}</b></p>",
+            f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in reasons)}</ul>",
+            _table(("partition", "position", "lag", ""), rows),
+        ]
+    )
+
+
+def _notes(partition: Any) -> str:
+    return "; ".join(filter(None, ("paused" if partition.paused else "", partition.stuck)))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return "".join(["<table>", *_row("th", head), *(_line(row) for row in rows), "</table>"])
+
+
+def _line(row: Sequence[object]) -> str:
+    return "".join(_row("td", ["unknown" if cell is None else cell for cell in row]))
+
+
+def _row(tag: str, cells: Iterable[object]) -> Iterator[str]:
+    yield "<tr>"
+    yield from (f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells)
+    yield "</tr>"
