@@ -64,9 +64,9 @@ class Landing:
 
     Args:
         consumer: A consumer with topics or a pattern, ``group_id``, ``enable_auto_commit=False``
-            and ``isolation_level="read_committed"``, without deserializers. With
-            ``"read_uncommitted"``, the default of consumers, records of open and aborted
-            transactions are landed too, and a WARNING says so. While ``run()`` runs, do not poll,
+            and ``isolation_level="read_committed"``, without deserializers. Without that level,
+            records of open and aborted transactions are landed too; a WARNING says so, unless the
+            consumer names ``"read_uncommitted"``. While ``run()`` runs, do not poll,
             seek or commit. Its rebalance listener is replaced.
         sink: The table: `ParquetDirectory`, `DeltaLake`, `Database`, or an object with the methods
             of `Sink`.
@@ -110,10 +110,11 @@ class Landing:
             if not callable(getattr(sink, method, None)):
                 raise ArgumentTypeError(f"sink must have the method {method}(), got {sink!r}")
         _check_bounds(every, {"rows": rows, "size_bytes": size_bytes})
-        if consumer.config["isolation_level"] == "read_uncommitted":
+        if "isolation_level" not in consumer._config.named:  # noqa: SLF001 - given, or the default?
             log.warning(
                 "The landing copies records of open and aborted transactions too; create the "
-                "consumer with isolation_level='read_committed'",
+                "consumer with isolation_level='read_committed', or with 'read_uncommitted' to "
+                "accept it",
                 client=consumer.log_names,
             )
         missing = [] if columns is None else [name for name in _PLACE if name not in columns]

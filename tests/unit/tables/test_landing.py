@@ -100,6 +100,27 @@ def test_a_timestamp_without_a_place_stops_no_landing(
         assert f"the first is of orders-0 at offset {stored.index(None)}: a time " in line
 
 
+def test_a_landing_of_what_is_not_committed_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not to those who ask for it."""
+    with Simulation() as simulation:
+        simulation.cluster.create_topic("orders", 1)
+
+        def told(**options: str) -> list[str]:
+            caplog.clear()
+            consumer = simulation.consumer(
+                "orders", client_id="orders-1", group_id="g", enable_auto_commit=False, **options
+            )
+            Landing(consumer, ParquetDirectory(tmp_path))
+            return [each for each in caplog.messages if "transactions" in each]
+
+        assert told(isolation_level="read_committed") == []
+        assert told(isolation_level="read_uncommitted") == []
+        (line,) = told()
+        assert line.startswith("[orders-1] The landing copies records of open and aborted")
+
+
 @pytest.mark.parametrize("kind", [ParquetTable, DeltaTable, DuckdbTable, SqliteTable])
 def test_fields_are_columns(kind: Any, tmp_path: Path) -> None:
     """What a table stores of a struct, such as JSON, is not what it stores of the fields."""
