@@ -16,6 +16,8 @@ from tandem_kafka import KafkaConsumer, ShareConsumer
 from tandem_kafka_cli.commands import serve
 from tandem_kafka_cli.environment import Environment
 from tandem_kafka_cli.failures import CommandError
+from tandem_kafka_testing import serving
+from tandem_kafka_testing.kafka.ports import free_ports
 from tandem_kafka_testing.served import ServedKafka
 
 pytestmark = pytest.mark.real_time
@@ -80,6 +82,22 @@ def test_a_port_in_use_is_named() -> None:
         port = taken.getsockname()[1]
         error = failure("--port", str(port))
     assert str(error) == f"port {port} cannot be used: Address already in use"
+
+
+def test_the_port_of_the_manual_is_taken_if_it_is_free(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "_keep_up", lambda *_: None)
+    (port,) = free_ports(1)
+    monkeypatch.setattr(serving, "KAFKA_PORT", port)
+    serving.serve(serving.Served(records=1))
+    printed = capsys.readouterr()
+    assert (printed.out.splitlines()[0], printed.err) == (f"127.0.0.1:{port}", "")
+    with socket.create_server(("127.0.0.1", port)):
+        serving.serve(serving.Served(records=1))
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[0] != f"127.0.0.1:{port}"
+    assert printed.err == f"port {port} cannot be used: Address already in use; connect to:\n"
 
 
 def test_a_fault_that_does_not_exist_is_explained(tmp_path: Path) -> None:
