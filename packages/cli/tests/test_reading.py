@@ -263,7 +263,7 @@ def test_a_failed_file_leaves_nothing(run: Run, tmp_path: Path) -> None:
         (["tail", "-t", "orders", "-n", "1", "-o", "1"], "choose one of -n and a range"),
         (["tail", "-t", "orders", "-o", "1", "--from", "1s"], "choose one of -o and --from"),
         (["tail", "-t", "orders", "-F", "--until", "1s"], "choose one of --follow and --until"),
-        (["tail"], "Missing option '-t' / '--topic'. (`tandem-kafka tail --help`"),
+        (["tail"], "tail needs -t TOPIC (`tandem-kafka tail --help`"),
         (["tial"], "No such command 'tial'"),
         (["cat", "-t", "orders", "-O", "a.txt"], "choose a form with --to"),
         (["cat", "-t", "orders", "--to", "parquet", "--hex"], "choose one of --to and"),

@@ -49,7 +49,7 @@ def command() -> None:
     """Show, reset or delete the offsets of a group."""
 
 
-@command.command("show")
+@command.command("show", short_help="Show the offsets of a group.")
 @flags.GROUP
 @click.option("-t", "--topic", metavar="TOPIC", help="Only this topic.")
 @flags.JSON
@@ -79,7 +79,7 @@ def _shown_rows(offsets: _Offsets, topic: str | None) -> Iterable[dict[str, Any]
             }
 
 
-@command.command()
+@command.command(short_help="Move the offsets of a group without members.")
 @flags.GROUP
 @click.option("-t", "--topic", metavar="TOPIC", help="The topic; by default, all with offsets.")
 @flags.PARTITIONS
