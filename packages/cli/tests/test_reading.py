@@ -275,3 +275,38 @@ def test_an_error_is_one_line(run: Run, arguments: list[str], text: str) -> None
     assert ran.out == ""
     assert len(ran.err.splitlines()) == 1
     assert text in ran.err
+
+
+class Producer:
+    """Acknowledges everything."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def send(self, *_: object, **__: object) -> Producer:
+        return self
+
+    def get(self, timeout: float) -> None:
+        assert timeout
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("cat", "-t", "orders"),
+        ("copy", "orders", "copies"),
+        ("sql", "SELECT count(*) FROM orders"),
+    ],
+)
+def test_people_who_wait_for_a_range_see_how_far_it_is(
+    run: Run, cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    if command[0] == "sql":
+        pytest.importorskip("duckdb")
+    cluster.create_topic("copies", 2)
+    assert "20/20" not in run(*command, producer=Producer).err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ran = run(*command, producer=Producer)
+    assert ran.code == 0
+    assert "20/20" in ran.err
