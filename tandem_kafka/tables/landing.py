@@ -25,6 +25,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 from tandem_kafka.runtime.signals import handled_signals
+from tandem_kafka.tables.progress import Progress
 from tandem_kafka.tables.sink import Sink, Topics, TopicSink
 from tandem_kafka.tables.storage import Storage
 from tandem_kafka.types import (
@@ -145,7 +146,8 @@ class Landing:
         self._fence: SinkFencedError | None = None
         #: Offsets that are in the table, and not yet committed to Kafka.
         self._untold: dict[TopicPartition, int] = {}
-        self._total = 0
+        self._total = self._total_bytes = 0
+        self._progress: Callable[[Progress], object] | None = None
 
     @property
     def total(self) -> int:
@@ -164,6 +166,7 @@ class Landing:
         until: Callable[[], object] | None = None,
         *,
         signals: Iterable[signal.Signals] = (),
+        progress: Callable[[Progress], object] | None = None,
     ) -> None:
         """Land records until ``stop()``, ``until()`` or an error; commit what was read at the end.
 
@@ -175,6 +178,7 @@ class Landing:
                 poll, at least every 100 ms.
             signals: Signals that end the run, such as ``[signal.SIGTERM, signal.SIGINT]``. Only the
                 main thread can handle signals. Without them, Ctrl-C raises KeyboardInterrupt.
+            progress: Called after each commit, with the sums of this object.
 
         Raises:
             RecordDeserializationError: A record cannot be decoded. Those before it are committed.
@@ -189,7 +193,7 @@ class Landing:
         if self._running:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
         try:
-            self._running = True
+            self._running, self._progress = True, progress
             with LinesOf(self._consumer.log_names), handled_signals(signals, self.stop):
                 self._begin()
                 while not (self._stop_requested or (until is not None and until())):
@@ -369,6 +373,15 @@ class Landing:
         self._clear()
         self._untold |= offsets
         self._tell()
+        self._total_bytes += size_bytes
+        if offsets and self._progress is not None:
+            self._progress(Progress(self._total, self._total_bytes, self._share()))
+
+    def _share(self) -> float:
+        """Return the share of the records that is in the table, of those that are known."""
+        assigned = self._consumer.assignment() & self._landed.keys()
+        behind = sum(self._consumer.current_lag(tp) or 0 for tp in assigned)
+        return self._total / (self._total + behind) if behind else 1.0
 
     def _placed(self, table: pa.Table) -> pa.Table:
         """Return records of which the table can store all but keys and values.
