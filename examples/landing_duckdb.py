@@ -60,6 +60,7 @@ def main() -> None:
             value=ORDER,
         )
         landing.run(signals=[signal.SIGTERM, signal.SIGINT])
+        print(f"counted {landing.total} orders")
         for row in database.execute("FROM customers ORDER BY customer").fetchall():
             print("{}: {} orders, {}".format(*row))
 

@@ -40,7 +40,7 @@ def main() -> None:
         landing = Landing(
             consumer,
             ParquetDirectory(os.environ.get("FOLDER", "files")),
-            every=timedelta(seconds=float(os.environ.get("FILE_SECONDS", "60"))),
+            every=timedelta(seconds=float(os.environ.get("FILE_SECONDS", "5"))),
             columns=["topic", "partition", "offset", "timestamp"],
             value=ORDER,
         )

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.logs import ClientNames
 
 _described: Final[WeakSet[ConsumerCollector]] = WeakSet()
 _numbers: Final[WeakKeyDictionary[_Measured, int]] = WeakKeyDictionary()
@@ -20,7 +21,7 @@ _count: Final = itertools.count(1)
 _NODE: Final = re.compile(r"\.node-(.+)$")
 #: What the groups of share consumers contain.
 _SHARE: Final = "-share-"
-#: Beginnings of names, by the labels besides client_id.
+#: Beginnings of names, by the labels besides client_id and group_id.
 _PREFIXES: Final = {
     (): "kafka_consumer",
     ("topic",): "kafka_consumer_topic",
@@ -31,6 +32,11 @@ _PREFIXES: Final = {
 
 class _Measured(Protocol):
     """A `KafkaConsumer`, a `ShareConsumer`, or one of those for asyncio."""
+
+    @property
+    def log_names(self) -> ClientNames:
+        """The names of the consumer."""
+        ...
 
     def metrics(self, raw: bool = False) -> Any:
         """Return the metrics."""
@@ -49,9 +55,9 @@ class ConsumerCollector(Collector):
 
     The names are those of the metrics with underscores, after ``kafka_consumer_``,
     ``kafka_consumer_topic_``, ``kafka_consumer_partition_`` or ``kafka_consumer_node_``. Totals are
-    counters, the others are gauges. The labels are ``client_id``, and ``topic``, ``partition`` or
-    ``node``. Those of share consumers begin with ``kafka_consumer_share_``. A maximum without
-    measurements is left out.
+    counters, the others are gauges. The labels are ``client_id``, ``group_id``, which is empty
+    without a group, and ``topic``, ``partition`` or ``node``. Those of share consumers begin with
+    ``kafka_consumer_share_``. A maximum without measurements is left out.
 
     Args:
         *consumers: The consumers, with metrics enabled. Each needs its own ``client_id``: of
@@ -101,20 +107,22 @@ class ConsumerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return a family for each metric."""
-        measured: dict[Any, Any] = {}
+        measured: dict[tuple[Any, str], Any] = {}
         for each in self._consumers:
             consumer = each()
             if consumer is not None:
-                measured |= consumer.metrics(raw=True)  # a closed one has none
+                group_id = consumer.log_names.group_id or ""
+                found = consumer.metrics(raw=True)  # a closed one has none
+                measured |= {(metric, group_id): of for metric, of in found.items()}
         families: dict[str, Any] = {}
-        for metric, of in measured.items():
+        for (metric, group_id), of in measured.items():
             value = of.value()
             if math.isfinite(value):
-                _add(families, metric, value)
+                _add(families, metric, group_id, value)
         yield from families.values()
 
 
-def _add(families: dict[str, Any], metric: Any, value: float) -> None:
+def _add(families: dict[str, Any], metric: Any, group_id: str, value: float) -> None:
     labels = {tag: metric.tags[tag] for tag in ("topic", "partition") if tag in metric.tags}
     node = _NODE.search(metric.group)
     if node is not None:
@@ -126,6 +134,8 @@ def _add(families: dict[str, Any], metric: Any, value: float) -> None:
     family = families.get(name)
     if family is None:
         kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        family = kind(name, metric.description or metric.name, labels=["client_id", *labels])
+        family = kind(
+            name, metric.description or metric.name, labels=["client_id", "group_id", *labels]
+        )
         families[name] = family
-    family.add_metric([metric.tags["client-id"], *labels.values()], value)
+    family.add_metric([metric.tags["client-id"], group_id, *labels.values()], value)

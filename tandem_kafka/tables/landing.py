@@ -25,6 +25,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 from tandem_kafka.runtime.signals import handled_signals
+from tandem_kafka.tables.progress import Progress
 from tandem_kafka.tables.sink import Sink, Topics, TopicSink
 from tandem_kafka.tables.storage import Storage
 from tandem_kafka.types import (
@@ -64,9 +65,9 @@ class Landing:
 
     Args:
         consumer: A consumer with topics or a pattern, ``group_id``, ``enable_auto_commit=False``
-            and ``isolation_level="read_committed"``, without deserializers. With
-            ``"read_uncommitted"``, the default of consumers, records of open and aborted
-            transactions are landed too, and a WARNING says so. While ``run()`` runs, do not poll,
+            and ``isolation_level="read_committed"``, without deserializers. Without that level,
+            records of open and aborted transactions are landed too; a WARNING says so, unless the
+            consumer names ``"read_uncommitted"``. While ``run()`` runs, do not poll,
             seek or commit. Its rebalance listener is replaced.
         sink: The table: `ParquetDirectory`, `DeltaLake`, `Database`, or an object with the methods
             of `Sink`.
@@ -110,10 +111,11 @@ class Landing:
             if not callable(getattr(sink, method, None)):
                 raise ArgumentTypeError(f"sink must have the method {method}(), got {sink!r}")
         _check_bounds(every, {"rows": rows, "size_bytes": size_bytes})
-        if consumer.config["isolation_level"] == "read_uncommitted":
+        if "isolation_level" not in consumer._config.named:  # noqa: SLF001 - given, or the default?
             log.warning(
                 "The landing copies records of open and aborted transactions too; create the "
-                "consumer with isolation_level='read_committed'",
+                "consumer with isolation_level='read_committed', or with 'read_uncommitted' to "
+                "accept it",
                 client=consumer.log_names,
             )
         missing = [] if columns is None else [name for name in _PLACE if name not in columns]
@@ -144,7 +146,8 @@ class Landing:
         self._fence: SinkFencedError | None = None
         #: Offsets that are in the table, and not yet committed to Kafka.
         self._untold: dict[TopicPartition, int] = {}
-        self._total = 0
+        self._total = self._total_bytes = 0
+        self._progress: Callable[[Progress], object] | None = None
 
     @property
     def total(self) -> int:
@@ -163,6 +166,7 @@ class Landing:
         until: Callable[[], object] | None = None,
         *,
         signals: Iterable[signal.Signals] = (),
+        progress: Callable[[Progress], object] | None = None,
     ) -> None:
         """Land records until ``stop()``, ``until()`` or an error; commit what was read at the end.
 
@@ -174,6 +178,7 @@ class Landing:
                 poll, at least every 100 ms.
             signals: Signals that end the run, such as ``[signal.SIGTERM, signal.SIGINT]``. Only the
                 main thread can handle signals. Without them, Ctrl-C raises KeyboardInterrupt.
+            progress: Called after each commit, with the sums of this object.
 
         Raises:
             RecordDeserializationError: A record cannot be decoded. Those before it are committed.
@@ -188,7 +193,7 @@ class Landing:
         if self._running:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
         try:
-            self._running = True
+            self._running, self._progress = True, progress
             with LinesOf(self._consumer.log_names), handled_signals(signals, self.stop):
                 self._begin()
                 while not (self._stop_requested or (until is not None and until())):
@@ -368,6 +373,15 @@ class Landing:
         self._clear()
         self._untold |= offsets
         self._tell()
+        self._total_bytes += size_bytes
+        if offsets and self._progress is not None:
+            self._progress(Progress(self._total, self._total_bytes, self._share()))
+
+    def _share(self) -> float:
+        """Return the share of the records that is in the table, of those that are known."""
+        assigned = self._consumer.assignment() & self._landed.keys()
+        behind = sum(self._consumer.current_lag(tp) or 0 for tp in assigned)
+        return self._total / (self._total + behind) if behind else 1.0
 
     def _placed(self, table: pa.Table) -> pa.Table:
         """Return records of which the table can store all but keys and values.

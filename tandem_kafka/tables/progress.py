@@ -1,4 +1,4 @@
-"""How far a read has come."""
+"""How far a read or a landing has come."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 
 class Progress(NamedTuple):
-    """How far a read has come.
+    """How far a read or a landing has come.
 
     Attributes:
         records: The records so far.
         bytes: The size of their columns in bytes.
-        share: The share of the offsets that is read, from 0 to 1.
+        share: The share of the offsets that is read, from 0 to 1. Of a landing, the share of the
+            records: 1 if none is left.
     """
 
     records: int

@@ -186,21 +186,6 @@ def test_records_that_retention_removed_are_told(
     ]
 
 
-@pytest.mark.usefixtures("kafka")
-def test_a_landing_of_what_is_not_committed_is_told(
-    topic: str, consume: Consume, caplog: pytest.LogCaptureFixture
-) -> None:
-    def told(**options: Any) -> list[str]:
-        caplog.clear()
-        Landing(consume(topic, group_id="g", **options), Noted())
-        return [each for each in caplog.messages if "transactions" in each]
-
-    assert told(isolation_level="read_committed") == []
-    for options in ({}, {"isolation_level": "read_uncommitted"}):
-        (line,) = told(client_id="orders-1", **options)
-        assert line.startswith("[orders-1] The landing copies records of open and aborted")
-
-
 @pytest.mark.parametrize(
     ("matches", "polled"), [("client", True), ("client", False), ("coordinator", False)]
 )

@@ -25,8 +25,10 @@ def test_the_metrics_of_two_consumers_are_exported_together() -> None:
         for partition in topic(simulation, "orders", 2):
             produce(simulation, partition, 10)
         consumers = [
-            simulation.consumer("orders", client_id=name, auto_offset_reset="earliest")
-            for name in ("one", "two")
+            simulation.consumer(
+                "orders", client_id=name, group_id=group, auto_offset_reset="earliest"
+            )
+            for name, group in (("one", None), ("two", "billing"))
         ]
         for consumer in consumers:
             consumer.poll(2_000)
@@ -35,14 +37,14 @@ def test_the_metrics_of_two_consumers_are_exported_together() -> None:
         registry.register(ConsumerCollector(*consumers))
         text = generate_latest(registry).decode()
     lines = set(text.splitlines())
-    assert (
-        'kafka_consumer_topic_records_consumed_total{client_id="one",topic="orders"} 20.0' in lines
-    )
-    assert 'kafka_consumer_records_consumed_total{client_id="two"} 20.0' in lines
-    lag = 'kafka_consumer_partition_records_lag{client_id="two",partition="1",topic="orders"} 0.0'
-    assert lag in lines
+    labels = 'client_id="one",group_id="",topic="orders"'
+    assert f"kafka_consumer_topic_records_consumed_total{{{labels}}} 20.0" in lines
+    assert 'kafka_consumer_records_consumed_total{client_id="two",group_id="billing"} 20.0' in lines
+    labels = 'client_id="two",group_id="billing",partition="1",topic="orders"'
+    assert f"kafka_consumer_partition_records_lag{{{labels}}} 0.0" in lines
     assert any(
-        line.startswith('kafka_consumer_node_request_rate{client_id="one",node=') for line in lines
+        line.startswith('kafka_consumer_node_request_rate{client_id="one",group_id="",node=')
+        for line in lines
     )
     assert "Inf" not in text
 
@@ -122,7 +124,9 @@ def test_of_samples_with_one_client_id_that_of_the_last_consumer_is_exported(
         first.poll(2_000)
         registry.register(ConsumerCollector(first, second))
         assert exported(registry) == {"one"}
-        requests = registry.get_sample_value("kafka_consumer_request_total", {"client_id": "one"})
+        requests = registry.get_sample_value(
+            "kafka_consumer_request_total", {"client_id": "one", "group_id": ""}
+        )
         assert requests == second.metrics()["consumer-metrics"]["request-total"]
         second.close()
         assert exported(registry) == {"one"}
@@ -135,9 +139,10 @@ def test_a_share_consumer_with_the_client_id_of_another_consumer_is_exported(
         share, other = start(client_id="one"), simulation.consumer(client_id="one")
         registry.register(ConsumerCollector(share, other))
         exported(registry)
-        for kind in ("", "share_"):
+        for kind, group in (("", ""), ("share_", "g")):
             name = f"kafka_consumer_{kind}request_total"
-            assert registry.get_sample_value(name, {"client_id": "one"}) is not None
+            labels = {"client_id": "one", "group_id": group}
+            assert registry.get_sample_value(name, labels) is not None
 
 
 def test_no_collector_keeps_a_consumer_alive(registry: CollectorRegistry) -> None:

@@ -260,9 +260,13 @@ class Administration:
     # -------------------------------------------------------------------------------------------
 
     def sizes(self, topic: str | None = None) -> dict[TopicPartition, int]:
-        """Return the bytes of each partition's largest replica."""
+        """Return the bytes of each partition's largest replica; empty if no broker tells them."""
         sizes: dict[TopicPartition, int] = {}
-        for broker in self._client.describe_log_dirs([topic] if topic is not None else None):
+        try:
+            brokers = self._client.describe_log_dirs([topic] if topic is not None else None)
+        except UnsupportedVersionError:
+            return sizes
+        for broker in brokers:
             for folder in broker["log_dirs"]:
                 for each in folder["topics"]:
                     for partition in each["partitions"]:

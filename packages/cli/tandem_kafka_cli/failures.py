@@ -79,6 +79,9 @@ def exit_code(error: BaseException, failed: int = FAILED) -> int:
 def report(error: BaseException, *, failed: int = FAILED, verbose: bool = False) -> int:
     """Print the line for an exception to stderr; returns the exit code."""
     code = exit_code(error, failed)
+    if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2; earlier ones print it
+        print(str(error))
+        return code
     if code == BROKEN_PIPE:
         # Otherwise the interpreter would report the broken pipe again when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -95,7 +98,16 @@ def report(error: BaseException, *, failed: int = FAILED, verbose: bool = False)
 def _line(error: BaseException) -> str:
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "tandem-kafka"
-        return f"{error.format_message()} (`{command} --help` shows the flags)"
+        shows = f"(`{command} --help` shows the flags)"
+        if isinstance(error, click.MissingParameter) and error.param and error.param.metavar:
+            flag, value = error.param.opts[0], error.param.metavar
+            return f"{command.partition(' ')[2]} needs {flag} {value} {shows}"
+        if isinstance(error, click.NoSuchOption) and _of_group(error):
+            flag = error.option_name
+            return (
+                f"no flag {flag} here: write it after the command, `{command} COMMAND {flag} ...`"
+            )
+        return f"{error.format_message()} {shows}"
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, OSError) and error.filename is not None:
@@ -107,6 +119,11 @@ def _line(error: BaseException) -> str:
     if getattr(error, "errno", None) and not isinstance(error, OSError) and name not in text:
         text = f"{name}: {text}"
     return _with_advice(error, text)
+
+
+def _of_group(error: click.UsageError) -> bool:
+    """Whether the command line has not come to a command."""
+    return error.ctx is not None and isinstance(error.ctx.command, click.Group)
 
 
 def _with_advice(error: BaseException, text: str) -> str:

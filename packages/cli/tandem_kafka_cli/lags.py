@@ -143,8 +143,9 @@ class History:
         return round(1000 * (ended - begun) / max(1, ended_ms - begun_ms))
 
     def trend(self, tp: TopicPartition) -> str:
-        """Return the lag of a partition as a sparkline."""
-        return sparkline(self._lags.get(tp, ()))
+        """Return the lag of a partition as a sparkline, with the same scale for all partitions."""
+        highest = max((max(each) for each in self._lags.values()), default=0)
+        return sparkline(self._lags.get(tp, ()), highest)
 
     def total_trend(self) -> str:
         """Return the lag of all partitions as a sparkline."""

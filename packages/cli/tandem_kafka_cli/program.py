@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final, NamedTuple
@@ -80,6 +81,15 @@ class _Commands(click.Group):
         command: click.Command = import_module(found.module).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        near = [] if name in COMMANDS else get_close_matches(name, COMMANDS, n=1)
+        if near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, each.summary) for name, each in COMMANDS.items()])
@@ -96,8 +106,24 @@ def _lacking(name: str) -> click.Command:
     return command
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+    if given:
+        from tandem_kafka import __version__, native_available
+
+        kind = "native" if native_available else "Python implementation, several times slower"
+        click.echo(f"tandem-kafka {__version__} ({kind})")
+        ctx.exit()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tandem-kafka", message="tandem-kafka %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    callback=_show_version,
+    expose_value=False,
+    help="Show the version and exit.",
+)
 def program() -> None:
     """Reads topics, shows groups and their lag, and moves offsets.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
+from tandem_kafka_cli.demo import member
 from tandem_kafka_cli.demo.__main__ import summary
 from tandem_kafka_cli.demo.ledger import Ledger
 from tandem_kafka_cli.demo.view import View
@@ -86,3 +87,12 @@ def test_a_terminal_shows_partitions_owners_lag_and_what_to_try_next() -> None:
     shown = output.getvalue()
     for expected in ("partition", "lag", "owner", "records/s read", "Try next", "\x1b[1;32m"):
         assert expected in shown
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_members_without_an_extension_do_not_warn_of_it(
+    monkeypatch: pytest.MonkeyPatch, built: bool
+) -> None:
+    monkeypatch.delenv("TANDEM_KAFKA_IMPL", raising=False)
+    monkeypatch.setattr(member, "find_spec", lambda _: object() if built else None)
+    assert member.environment().get("TANDEM_KAFKA_IMPL") == (None if built else "python")

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from packages.cli.tests.commands import Run
+from tandem_kafka import __version__, native_available
 from tandem_kafka.errors import (
     InvalidArgumentError,
     KafkaConfigurationError,
@@ -113,6 +114,43 @@ def test_the_help_of_a_command_fits_80_columns(run: Run, name: str) -> None:
     assert ran.code == 0
     assert f"tandem-kafka {name}".rstrip() in ran.out
     assert all(len(line) <= 80 for line in ran.out.splitlines())
+
+
+@pytest.mark.parametrize("name", ["", "offsets"])
+def test_a_command_without_arguments_is_helped(run: Run, name: str) -> None:
+    ran = run(*name.split())
+    assert (ran.code, ran.err) == (2, "")
+    assert ran.out == run(*name.split(), "--help").out
+    assert "..." not in ran.out.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("tail orders", "tail needs -t TOPIC (`tandem-kafka tail --help` shows"),
+        (
+            "-b localhost tail",
+            "no flag -b here: write it after the command, `tandem-kafka COMMAND -b ...`",
+        ),
+        (
+            "offsets -g billing show",
+            "no flag -g here: write it after the command, `tandem-kafka offsets COMMAND -g ...`",
+        ),
+        ("lga", "No such command 'lga'. Did you mean 'lag'? (`tandem-kafka --help` shows"),
+        ("zzz", "No such command 'zzz'. (`tandem-kafka --help` shows"),
+        ("tail -t orders --lnies 3", "No such option '--lnies'. Did you mean '--lines'?"),
+    ],
+)
+def test_a_slip_is_told_with_what_to_write(run: Run, given: str, text: str) -> None:
+    ran = run(*given.split())
+    assert ran.code == 2
+    assert ran.err.startswith(f"tandem-kafka: {text}")
+
+
+def test_the_version_says_which_implementation_runs(run: Run) -> None:
+    ran = run("--version")
+    kind = "native" if native_available else "Python implementation, several times slower"
+    assert (ran.code, ran.out) == (0, f"tandem-kafka {__version__} ({kind})\n")
 
 
 def test_help_names_the_tools_for_what_is_left_out(run: Run) -> None:

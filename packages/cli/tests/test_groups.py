@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
+from kafka.errors import CoordinatorNotAvailableError, GroupIdNotFoundError, NotCoordinatorError
 
 from packages.cli.tests.commands import Run
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError
@@ -30,6 +30,9 @@ class Administration:
 
     def groups(self) -> list[ListedGroup]:
         return [BILLING]
+
+    def coordinator(self, _: str) -> int:
+        return 0
 
     def describe(self, _: Any) -> list[Group]:
         return [Group("billing", "classic", "STABLE", assignor="range\x1b[2J")]
@@ -64,6 +67,46 @@ def test_a_reset_looks_again_for_members_before_it_commits(
     assert ran.code == 1
     assert "has 1 member (app)" in ran.err
     assert cluster.cluster.committed("billing", TopicPartition("orders", 0)) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("lag",),
+        ("groups",),
+        ("rebalances",),
+        ("offsets", "show"),
+        ("offsets", "delete", "-t", "orders"),
+        ("offsets", "reset", "-t", "orders", "--to", "group:secret", "--dry-run"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (GroupAuthorizationFailedError, "not authorized: this user may not describe the group"),
+        (CoordinatorNotAvailableError, "the group 'secret' does not exist"),
+        (None, "the group 'secret' does not exist"),
+    ],
+)
+def test_a_group_that_no_broker_lists(
+    run: Run, command: tuple[str, ...], error: type[KafkaError] | None, text: str
+) -> None:
+    """The list leaves out groups that the user may not describe; the coordinator says so."""
+
+    class Closed(Administration):
+        def coordinator(self, _: str) -> int:
+            if error is not None:
+                raise error
+            return 0
+
+        def committed(self, _: str) -> dict[TopicPartition, OffsetAndMetadata]:
+            return {}
+
+    ran = run(*command, "-g", "secret", administration=Closed)
+    assert ran.code == 1
+    assert ran.err.startswith(f"tandem-kafka: {text}")
+    allowed = error is not GroupAuthorizationFailedError
+    assert allowed or ran.err.endswith("User:... --operation Describe --group secret\n")
 
 
 def test_the_epochs_of_offsets(run: Run) -> None:

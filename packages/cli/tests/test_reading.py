@@ -263,7 +263,7 @@ def test_a_failed_file_leaves_nothing(run: Run, tmp_path: Path) -> None:
         (["tail", "-t", "orders", "-n", "1", "-o", "1"], "choose one of -n and a range"),
         (["tail", "-t", "orders", "-o", "1", "--from", "1s"], "choose one of -o and --from"),
         (["tail", "-t", "orders", "-F", "--until", "1s"], "choose one of --follow and --until"),
-        (["tail"], "Missing option '-t' / '--topic'. (`tandem-kafka tail --help`"),
+        (["tail"], "tail needs -t TOPIC (`tandem-kafka tail --help`"),
         (["tial"], "No such command 'tial'"),
         (["cat", "-t", "orders", "-O", "a.txt"], "choose a form with --to"),
         (["cat", "-t", "orders", "--to", "parquet", "--hex"], "choose one of --to and"),
@@ -275,3 +275,38 @@ def test_an_error_is_one_line(run: Run, arguments: list[str], text: str) -> None
     assert ran.out == ""
     assert len(ran.err.splitlines()) == 1
     assert text in ran.err
+
+
+class Producer:
+    """Acknowledges everything."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def send(self, *_: object, **__: object) -> Producer:
+        return self
+
+    def get(self, timeout: float) -> None:
+        assert timeout
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("cat", "-t", "orders"),
+        ("copy", "orders", "copies"),
+        ("sql", "SELECT count(*) FROM orders"),
+    ],
+)
+def test_people_who_wait_for_a_range_see_how_far_it_is(
+    run: Run, cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    if command[0] == "sql":
+        pytest.importorskip("duckdb")
+    cluster.create_topic("copies", 2)
+    assert "20/20" not in run(*command, producer=Producer).err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ran = run(*command, producer=Producer)
+    assert ran.code == 0
+    assert "20/20" in ran.err

@@ -6,10 +6,12 @@ import io
 import re
 
 import pytest
+from rich.console import Console
 
 from packages.cli.tests.commands import Run
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_cli import output
+from tandem_kafka_cli.commands.lag import _fitting
 from tandem_kafka_cli.commands.partitions import shown_bytes
 from tandem_kafka_cli.groups import Group, Member, StartOffset, shown_partitions
 from tandem_kafka_cli.lags import History, Lag, shared_lags_of, sparkline
@@ -127,6 +129,26 @@ def test_a_sparkline() -> None:
     assert sparkline([0, 50, 100]) == "▁▅█"
     assert sparkline([-990, 0, 10]) == "▁▁█"
     assert sparkline([-990, -1]) == "▁▁"
+
+
+def test_the_trends_of_partitions_have_one_scale() -> None:
+    """A lag of 8 is no tower beside one of 80."""
+    history = History()
+    for at_ms in range(3):
+        lags = [Lag(TopicPartition("t", n), 0, lag, None) for n, lag in enumerate([8, 80])]
+        history.add(at_ms, lags)
+    assert [history.trend(each.tp) for each in lags] == ["▂▂▂", "███"]
+
+
+@pytest.mark.parametrize("width", [80, 50])
+def test_a_trend_is_never_folded(width: int) -> None:
+    row = {"topic": "orders", "partition": 0, "lag": 6, "client": "billing-1", "trend": "▁" * 12}
+    written = io.StringIO()
+    screen = Console(file=written, width=width)
+    screen.print(_fitting([{**row, "committed": 12_345, "end": 12_351, "rate": 75}], screen))
+    shown = written.getvalue()
+    assert ("▁" * 12 in shown) is (width == 80)
+    assert ("▁" in shown) is (width == 80)
 
 
 def test_rates_and_trends() -> None:

@@ -75,7 +75,9 @@ def parser() -> argparse.ArgumentParser:
         help="a user; clients must log in, with PLAIN or SCRAM (default no logins)",
     )
     options.add_argument(
-        "--port", type=_natural, default=0, help="port of the first broker (default free ports)"
+        "--port",
+        type=_natural,
+        help="port of the first broker, 0 for free ports (default 9092 if it is free)",
     )
     options.add_argument("--faults", metavar="FILE", help="TOML file of faults (default none)")
     options.add_argument(

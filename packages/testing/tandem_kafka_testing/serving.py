@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import zlib
@@ -15,6 +16,8 @@ from tandem_kafka_testing.cluster import SimCluster
 from tandem_kafka_testing.fault_plan import FaultPlan
 from tandem_kafka_testing.served import ServedKafka
 
+#: The port in the examples of the manual.
+KAFKA_PORT = 9092
 _CUSTOMERS = 10
 _IDLE_S = 3_600.0
 
@@ -32,7 +35,7 @@ class Served:
         brokers: Number of brokers.
         release: The release that the brokers simulate; None for all that is simulated.
         users: Passwords by user, if clients must log in.
-        port: Port of the first broker; 0 for free ports.
+        port: Port of the first broker, 0 for free ports; None for 9092 if it is free.
         faults: The faults that clients meet; None for none.
         seed: Determines what the faults leave open.
         real: The version of a real Kafka to run instead of the simulation; None for none.
@@ -49,7 +52,7 @@ class Served:
     brokers: int = 1
     release: str | None = None
     users: Mapping[str, str] = field(default_factory=dict)
-    port: int = 0
+    port: int | None = None
     faults: FaultPlan | None = None
     seed: int = 0
     real: str | None = None
@@ -78,21 +81,34 @@ def serve(served: Served) -> None:
     def report(fault: str) -> None:
         print(f"{time.monotonic() - begin_s:8.1f} s  {fault}", file=sys.stderr, flush=True)
 
-    kafka = ServedKafka(
-        brokers=served.brokers,
-        seed=served.seed,
-        kafka=served.release,
-        users=served.users,
-        port=served.port,
-        faults=served.faults,
-        on_fault=report,
-    )
-    with kafka:
+    with _opened(served, report) as kafka:
         kafka.create_topic(served.topic, served.partitions)
         numbers = count()
         kafka.perform(lambda cluster: _append_some(cluster, served, numbers, served.records))
         _print_address(kafka.bootstrap, served)
         _keep_up(served, lambda: kafka.perform(lambda each: _append_some(each, served, numbers, 1)))
+
+
+def _opened(served: Served, report: Callable[[str], None]) -> ServedKafka:
+    def opened(port: int) -> ServedKafka:
+        return ServedKafka(
+            brokers=served.brokers,
+            seed=served.seed,
+            kafka=served.release,
+            users=served.users,
+            port=port,
+            faults=served.faults,
+            on_fault=report,
+        )
+
+    if served.port is not None:
+        return opened(served.port)
+    try:
+        return opened(KAFKA_PORT)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        print(f"port {KAFKA_PORT} cannot be used: {why}; connect to:", file=sys.stderr, flush=True)
+        return opened(0)
 
 
 def _serve_real(served: Served, version: str) -> None:

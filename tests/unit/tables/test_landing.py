@@ -21,7 +21,7 @@ from tests.integration.landing_tables import (
 pa = pytest.importorskip("pyarrow")
 deltalake = pytest.importorskip("deltalake")
 
-from tandem_kafka.tables import Json, Landing, ParquetDirectory  # noqa: E402 - it imports pyarrow
+from tandem_kafka.tables import Json, Landing, ParquetDirectory, Progress  # noqa: E402 - it imports pyarrow
 
 pytestmark = pytest.mark.leaves("the runtime of deltalake")
 
@@ -98,6 +98,40 @@ def test_a_timestamp_without_a_place_stops_no_landing(
     for line in lines:
         assert f"no place for {missing} values of the column timestamp, which are null" in line
         assert f"the first is of orders-0 at offset {stored.index(None)}: a time " in line
+
+
+def test_each_commit_tells_how_far_the_landing_is(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    with Simulation() as simulation:
+        simulation.cluster.create_topic("orders", 1)
+        simulation.cluster.produce(TP, *[b"x"] * 10)
+        landing = landing_of(
+            simulation, ParquetDirectory(tmp_path), every=timedelta(hours=1), rows=4
+        )
+        landing.run(lambda: landing.total >= 8, progress=seen.append)
+    assert [(each.records, each.share) for each in seen] == [(4, 0.4), (8, 0.8)]
+    assert 0 < seen[0].bytes < seen[1].bytes
+
+
+def test_a_landing_of_what_is_not_committed_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not to those who ask for it."""
+    with Simulation() as simulation:
+        simulation.cluster.create_topic("orders", 1)
+
+        def told(**options: str) -> list[str]:
+            caplog.clear()
+            consumer = simulation.consumer(
+                "orders", client_id="orders-1", group_id="g", enable_auto_commit=False, **options
+            )
+            Landing(consumer, ParquetDirectory(tmp_path))
+            return [each for each in caplog.messages if "transactions" in each]
+
+        assert told(isolation_level="read_committed") == []
+        assert told(isolation_level="read_uncommitted") == []
+        (line,) = told()
+        assert line.startswith("[orders-1] The landing copies records of open and aborted")
 
 
 @pytest.mark.parametrize("kind", [ParquetTable, DeltaTable, DuckdbTable, SqliteTable])

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from tandem_kafka_cli import flags
 from tandem_kafka_cli.failures import CommandError
-from tandem_kafka_cli.output import console, counted
+from tandem_kafka_cli.output import counted
 from tandem_kafka_cli.records.decoding import decoded
 from tandem_kafka_cli.records.filters import Filters, filtered
 from tandem_kafka_cli.records.printing import Printer, printed
+from tandem_kafka_cli.records.progress import progress
 from tandem_kafka_cli.records.selection import Selection, selected
 
 if TYPE_CHECKING:
-    from tandem_kafka.tables.reader import SpanReader
-    from tandem_kafka.tables.span import Span
     from tandem_kafka_cli.connection import Connection
 
 
@@ -54,7 +51,9 @@ def command(
     with connection.reader(uncommitted=selection.uncommitted) as consumer:
         span = selection.span(connection, consumer)
         reader = SpanReader(consumer, span, connection.environment.clock)
-        with _progress(reader, span, shown=output != "-") as advance:
+        # A bar among records on the same terminal would be no help.
+        shown = output != "-" or not sys.stdout.isatty()
+        with progress(reader, span, shown=shown) as advance:
             if form in {"parquet", "arrow"}:
                 count = files.write_columns(reader, output, form, filters, advance)
             else:
@@ -62,25 +61,3 @@ def command(
                 count = files.write_lines(reader, output, filters, formatter, advance)
     if output != "-":
         print(f"{counted(count, 'record')} in {output}", file=sys.stderr)
-
-
-@contextmanager
-def _progress(reader: SpanReader, span: Span, *, shown: bool) -> Iterator[Callable[[], object]]:
-    """Show a progress bar on stderr, if it is a terminal and stdout is not one."""
-    if not sys.stderr.isatty() or (not shown and sys.stdout.isatty()):
-        yield lambda: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    begun = sum(span.first.values())
-    bar = Progress(
-        BarColumn(30), MofNCompleteColumn(), TimeRemainingColumn(), console=console(stderr=True)
-    )
-    with bar:
-        task = bar.add_task("", total=span.size)
-
-        def advance() -> None:
-            bar.update(task, completed=sum(reader.position.values()) - begun)
-
-        yield advance
-        bar.update(task, completed=span.size)

@@ -14,6 +14,7 @@ from tandem_kafka_cli.environment import current
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import counted
 from tandem_kafka_cli.records.filters import Filters, filtered
+from tandem_kafka_cli.records.progress import progress
 from tandem_kafka_cli.records.selection import Selection, ranged
 
 if TYPE_CHECKING:
@@ -131,8 +132,10 @@ def _copy(
         first = {tp: span.first[tp] if at is None else at for tp, at in begun.items()}
         span = Span(first, {tp: max(span.end[tp], first[tp]) for tp in first})
     reader = SpanReader(consumer, span, connection.environment.clock)
-    for batch in reader.batches():
-        copier.copy(batch, commit=group)
+    with progress(reader, span) as advance:
+        for batch in reader.batches():
+            copier.copy(batch, commit=group)
+            advance()
     if group:
         copier.commit(span.end)
     if follow:

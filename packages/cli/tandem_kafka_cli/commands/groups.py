@@ -83,19 +83,41 @@ def found_group(administration: Administration, group_id: str) -> ListedGroup:
     """Return the group with a name.
 
     Raises:
-        CommandError: No coordinator has the group, or its members are no consumers.
+        CommandError: No coordinator has the group, this user may not describe it, or its members
+            are no consumers.
     """
     from difflib import get_close_matches
 
     groups = {each.group_id: each for each in administration.groups()}
     found = groups.get(group_id)
     if found is None:
+        require_access(administration, group_id)
         near = get_close_matches(group_id, groups, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`tandem-kafka groups` lists the groups"
         raise CommandError(f"the group {group_id!r} does not exist; {hint}")
     if found.protocol not in {"classic", "consumer", "share"}:
         raise CommandError(f"{group_id!r} is a {found.protocol} group, which has no consumers")
     return found
+
+
+def require_access(administration: Administration, group_id: str) -> None:
+    """Ask the coordinator: the list of groups leaves out those that this user may not describe.
+
+    Raises:
+        CommandError: This user may not describe the group.
+    """
+    from kafka.errors import CoordinatorNotAvailableError
+
+    from tandem_kafka.errors import GroupAuthorizationFailedError, acl_command
+
+    try:
+        with suppress(CoordinatorNotAvailableError):  # a new cluster has none, and no group
+            administration.coordinator(group_id)
+    except GroupAuthorizationFailedError:
+        raise CommandError(
+            f"not authorized: this user may not describe the group {group_id!r}, and cannot see "
+            f"whether it exists; grant it: {acl_command('Describe', 'group', group_id)}"
+        ) from None
 
 
 def _group_rows(

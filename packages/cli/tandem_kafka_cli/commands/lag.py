@@ -25,6 +25,9 @@ from tandem_kafka_cli.times import shown_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console
+    from rich.table import Table
+
     from tandem_kafka import KafkaConsumer
     from tandem_kafka.runtime import Clock
     from tandem_kafka_cli.administration import Administration
@@ -44,8 +47,10 @@ _COLUMNS: Final = (
 _WATCHED: Final = (
     *_COLUMNS,
     Column("rate", "records/s", number=True),
-    Column("trend", "lag", of_member=True),
+    Column("trend", "lag", number=True, of_member=True),
 )
+#: Wider than any table.
+_WIDEST: Final = 10_000
 
 
 @click.command()
@@ -197,16 +202,25 @@ def _watch_on_terminal(
     from rich.live import Live
     from rich.text import Text
 
-    colours = Colours()
-    with Live(console=console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
+    colours, screen = Colours(), console()
+    with Live(console=screen, auto_refresh=False, vertical_overflow="ellipsis") as live:
         for lags, history in looks:
             time = shown_time(clock.wall_ms())[11:19]
             head = Text(f"{group_id}  {time} UTC  {_total_line(lags)}  {history.total_trend()}")
-            rows = (
+            rows = [
                 {**row, "style": colours.of(row["client"]) if row["client"] else ""}
                 for row in _watched_rows(lags, history)
-            )
-            live.update(Group(head, table(_WATCHED, rows)), refresh=True)
+            ]
+            live.update(Group(head, _fitting(rows, screen)), refresh=True)
+
+
+def _fitting(rows: list[dict[str, Any]], screen: Console) -> Table:
+    """Return the table; without trends if they would fold names, as on a narrow terminal."""
+    made = table(_WATCHED, rows)
+    free = screen.options.update(max_width=_WIDEST)
+    if screen.measure(made, options=free).maximum <= screen.width:
+        return made
+    return table([each for each in _WATCHED if each.key != "trend"], rows)
 
 
 def _watched_rows(lags: list[Lag], history: History) -> Iterator[dict[str, Any]]:

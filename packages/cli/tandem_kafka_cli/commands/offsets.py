@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tandem_kafka_cli import flags
-from tandem_kafka_cli.commands.groups import found_group
+from tandem_kafka_cli.commands.groups import found_group, require_access
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import Column, counted, show
 
@@ -49,7 +49,7 @@ def command() -> None:
     """Show, reset or delete the offsets of a group."""
 
 
-@command.command("show")
+@command.command("show", short_help="Show the offsets of a group.")
 @flags.GROUP
 @click.option("-t", "--topic", metavar="TOPIC", help="Only this topic.")
 @flags.JSON
@@ -79,7 +79,7 @@ def _shown_rows(offsets: _Offsets, topic: str | None) -> Iterable[dict[str, Any]
             }
 
 
-@command.command()
+@command.command(short_help="Move the offsets of a group without members.")
 @flags.GROUP
 @click.option("-t", "--topic", metavar="TOPIC", help="The topic; by default, all with offsets.")
 @flags.PARTITIONS
@@ -187,7 +187,16 @@ def _confirmed(question: str) -> bool:
 
 
 def _listed(administration: Administration, group_id: str) -> ListedGroup | None:
-    return next((each for each in administration.groups() if each.group_id == group_id), None)
+    """Return the group, None if it does not exist.
+
+    Raises:
+        CommandError: This user may not describe it.
+    """
+    for each in administration.groups():
+        if each.group_id == group_id:
+            return each
+    require_access(administration, group_id)
+    return None
 
 
 def _is_shared(found: ListedGroup | None, group_id: str, *, wanted: bool) -> bool:

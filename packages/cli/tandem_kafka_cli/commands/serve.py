@@ -38,8 +38,8 @@ from tandem_kafka_testing.kafka.jars import KAFKA_VERSION
     help="A user; clients must log in, with PLAIN or SCRAM.  [default: no logins]",
 )  # fmt: skip
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=0,
-    help="Port of the first broker.  [default: free ports]",
+    "--port", type=click.IntRange(0, 65_535),
+    help="Port of the first broker, 0 for free ports.  [default: 9092 if it is free]",
 )  # fmt: skip
 @click.option(
     "--faults", type=click.Path(exists=True, dir_okay=False),

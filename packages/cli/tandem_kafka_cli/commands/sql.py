@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,12 @@ from tandem_kafka_cli import flags
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import Column, counted, show
 from tandem_kafka_cli.records.decoding import decodes
+from tandem_kafka_cli.records.progress import progress
 from tandem_kafka_cli.records.selection import Selection, ranged
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tandem_kafka_cli.connection import Connection
     from tandem_kafka_cli.records.decoded import Decoded
 
@@ -55,13 +58,22 @@ def command(
             for each, decoded in chosen:
                 span = each.span(connection, consumer)
                 reader = SpanReader(consumer, span, connection.environment.clock)
-                prepared.load(each.topic, reader.arrow_batches(), decoded)
+                with progress(reader, span, each.topic) as advance:
+                    prepared.load(each.topic, _noted(reader.arrow_batches(), advance), decoded)
         if prepared.unplaced:
             told = f"{counted(prepared.unplaced, 'record')}: timestamp out of bounds, shown as null"
             click.echo(told, err=True)
         names, rows = prepared.result()
         columns = [Column(name, number=kind in {int, float}) for name, kind in names.items()]
         show(columns, (_row(names, row) for row in rows), as_json=as_json)
+
+
+def _noted(
+    batches: Iterator[pa.RecordBatch], advance: Callable[[], object]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        advance()
 
 
 def _row(names: dict[str, type], values: tuple[Any, ...]) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from typing import IO
 
 from tandem_kafka_cli.demo.ledger import Ledger
@@ -34,6 +36,7 @@ class Member:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._process = subprocess.Popen(
             [sys.executable, "-m", program, *arguments],
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -103,3 +106,11 @@ class Member:
     def ask_to_end(self) -> None:
         """Send SIGTERM: the member commits and leaves the group."""
         self._process.terminate()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of members: `make demo` builds no extension, and needs no warning."""
+    given = dict(os.environ)
+    if find_spec("tandem_kafka._native") is None:
+        given.setdefault("TANDEM_KAFKA_IMPL", "python")
+    return given

@@ -90,9 +90,9 @@ class View:
         if good and self._console.is_terminal:
             self._console.print(
                 "\nTry next:\n"
-                "  python -m tandem_kafka_testing serve   a cluster for your own program\n"
-                "  pydoc tandem_kafka.KafkaConsumer        read it with ten lines of code\n"
-                "  make test                              all tests, on a real Kafka broker"
+                "  tandem-kafka serve                                 "
+                "a cluster for your own program\n"
+                "  tandem-kafka tail -F -t orders -b localhost:9092   the records that it gets"
             )
 
     def _table(self) -> Table:

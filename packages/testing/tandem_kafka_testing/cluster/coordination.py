@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tandem_kafka_testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka_testing.coordinator.requests import Expel, ForgetTopic
@@ -11,12 +11,17 @@ from tandem_kafka_testing.coordinator.settings import GroupSettings
 from tandem_kafka_testing.coordinator.step import Outcome, Request, Timer
 from tandem_kafka_testing.network import SimNetwork
 
+#: The host of each client, as Kafka writes it: clusters are served on this machine only.
+CLIENT_HOST: Final = "/127.0.0.1"
+
 #: Makes a message from the result of a coordinator.
 Translate = Callable[[Any], Any]
 
 
 class Caller(Protocol):
     """The sender of a request."""
+
+    client_id: str
 
     def respond_later(self, response: Any) -> None:
         """Send the response to a parked request."""
@@ -49,6 +54,7 @@ class Coordination:
         self.coordinators: dict[str, GroupCoordinator] = {}
         #: The next check of a session, and the newest timer of its end, by member.
         self._sessions: dict[tuple[str, str], tuple[int, Timer]] = {}
+        self._clients: dict[tuple[str, str], str] = {}
 
     def of(self, group_id: str) -> GroupCoordinator:
         """Return the coordinator of a group."""
@@ -60,7 +66,15 @@ class Coordination:
         """Handle the request of a client; returns the response, None if it is sent later."""
         request.ticket = call, translate
         outcome = self.of(group_id).handle(request, self._network.clock.now_ms())
-        return self._carry_out(group_id, outcome, request)
+        response = self._carry_out(group_id, outcome, request)
+        member = group_id, getattr(request, "member_id", "")
+        if member in self._sessions:
+            self._clients[member] = call.client_id
+        return response
+
+    def client_of(self, group_id: str, member_id: str) -> str:
+        """Return the client id of a member."""
+        return self._clients.get((group_id, member_id), "")
 
     def execute(self, group_id: str, request: Request) -> Any:
         """Handle a request of the cluster itself; returns its result."""
@@ -141,3 +155,5 @@ class Coordination:
         del self._sessions[member]
         if last.when_ms > now_ms:
             self._schedule(group_id, last)
+        else:
+            self._clients.pop(member, None)

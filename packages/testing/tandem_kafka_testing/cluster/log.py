@@ -56,6 +56,11 @@ class PartitionLog:
         )
 
     @property
+    def size(self) -> int:
+        """The bytes of its batches."""
+        return sum(len(batch.data) for batch in self._batches)
+
+    @property
     def first_epoch(self) -> int:
         """Leader epoch of the first record, -1 if it is unknown."""
         return self._epochs.first(self.start_offset)

@@ -1,10 +1,10 @@
 """The records of a coordinator, each with a key; a tombstone has no value.
 
 Six types belong to KIP-848 groups, with the fields of the proposal, except for client id and host,
-which nothing here uses. Topics have names instead of ids. A topic that is deleted and created again
-keeps its name, so `assignment_changed` records the change. Two other additions are our own: the
-computation of a target by a member, and the assignors of each epoch. Three types belong to share
-groups. A classic group has only `GroupMetadata`, and a commit only `OffsetCommit`.
+which `Coordination` knows. Topics have names instead of ids. A topic that is deleted and created
+again keeps its name, so `assignment_changed` records the change. Two other additions are our own:
+the computation of a target by a member, and the assignors of each epoch. Three types belong to
+share groups. A classic group has only `GroupMetadata`, and a commit only `OffsetCommit`.
 """
 
 from __future__ import annotations
@@ -187,9 +187,8 @@ class ShareGroupTargetAssignmentMember:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupMember:
-    """A member of a share group: its client, its subscription and its assignment."""
+    """A member of a share group: its subscription and its assignment."""
 
-    client_id: str
     topics: frozenset[str]
     epoch: int
     previous_epoch: int

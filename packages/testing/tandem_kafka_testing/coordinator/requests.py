@@ -143,7 +143,6 @@ class ShareHeartbeat(Request):
     """Its result is a `ShareHeartbeatResult`; `topics` is None if they have not changed."""
 
     member_id: str
-    client_id: str = ""
     epoch: int
     topics: frozenset[str] | None = None
 

@@ -33,7 +33,6 @@ class ShareGroupMember:
     """One member."""
 
     member_id: str
-    client_id: str
     topics: frozenset[str] = frozenset()
     epoch: int = 0
     previous_epoch: int = 0
@@ -93,8 +92,7 @@ class ShareGroup:
             return ShareHeartbeatResult(epoch=LEAVE_EPOCH)
         settings = self._context.settings
         if request.member_id not in self.members:
-            joined = ShareGroupMember(request.member_id, request.client_id)
-            self.members[request.member_id] = joined
+            self.members[request.member_id] = ShareGroupMember(request.member_id)
         member = self.members[request.member_id]
         if request.topics is not None:
             member.topics = request.topics
@@ -227,7 +225,7 @@ class ShareGroup:
 
     def _write(self, member: ShareGroupMember) -> None:
         record = records.ShareGroupMember(
-            member.client_id, member.topics, member.epoch, member.previous_epoch, member.assigned
+            member.topics, member.epoch, member.previous_epoch, member.assigned
         )
         self._context.log.write(record, member.member_id)
 
@@ -243,7 +241,7 @@ class ShareGroup:
         self.target = {member_id: target.partitions for member_id, target in targets.items()}
         self.members = {
             member_id: ShareGroupMember(
-                member_id, it.client_id, it.topics, it.epoch, it.previous_epoch, it.assigned
+                member_id, it.topics, it.epoch, it.previous_epoch, it.assigned
             )
             for member_id, it in log.members(records.ShareGroupMember).items()
         }

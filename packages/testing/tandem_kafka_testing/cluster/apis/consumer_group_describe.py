@@ -16,6 +16,7 @@ from tandem_kafka_testing.cluster.apis.api import Api, error_code
 from tandem_kafka_testing.cluster.apis.membership import coordinator_error
 from tandem_kafka_testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.cluster.coordination import CLIENT_HOST
 from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka_testing.coordinator.members import ConsumerGroupMember, MemberState
 
@@ -46,7 +47,7 @@ def _described(call: Call, group_id: str) -> Any:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
-        members=[_member(call, group, member) for member in group.members.values()],
+        members=[_member(call, group_id, group, member) for member in group.members.values()],
         computing_member_id=(current.member_id or None) if current is not None else None,
     )
 
@@ -65,7 +66,7 @@ def state_of(group: ConsumerGroup) -> str:
     return "Stable" if there else "Reconciling"
 
 
-def _member(call: Call, group: ConsumerGroup, member: ConsumerGroupMember) -> Any:
+def _member(call: Call, group_id: str, group: ConsumerGroup, member: ConsumerGroupMember) -> Any:
     target = group.target.get(member.member_id, frozenset())
     has = member.assigned | member.revoking
     return _MEMBER(
@@ -73,8 +74,8 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerGroupMember) -> An
         instance_id=member.instance_id,
         rack_id=member.rack,
         member_epoch=member.epoch,
-        client_id="",
-        client_host="",
+        client_id=call.cluster.coordination.client_of(group_id, member.member_id),
+        client_host=CLIENT_HOST,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex or None,
         assignment=_MEMBER.Assignment(

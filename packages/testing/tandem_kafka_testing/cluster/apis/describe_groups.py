@@ -10,6 +10,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsRes
 from tandem_kafka_testing.cluster.apis.api import Api, error_code
 from tandem_kafka_testing.cluster.apis.membership import coordinator_error
 from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.cluster.coordination import CLIENT_HOST
 from tandem_kafka_testing.coordinator.classic import ClassicGroup
 from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState, ClassicMember
 
@@ -46,18 +47,18 @@ def _described(call: Call, group_id: str) -> Any:
         group_state=STATES[group.state],
         protocol_type=group.protocol_type,
         protocol_data=group.protocol if group.state is ClassicGroupState.STABLE else "",
-        members=[_member(group, member) for member in group.members.values()],
+        members=[_member(call, group_id, group, member) for member in group.members.values()],
     )
 
 
-def _member(group: ClassicGroup, member: ClassicMember) -> Any:
+def _member(call: Call, group_id: str, group: ClassicGroup, member: ClassicMember) -> Any:
     """Describe a member; its metadata is shown only in a stable group."""
     at_rest = group.state is ClassicGroupState.STABLE
     return _GROUP.DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
-        client_id="",
-        client_host="",
+        client_id=call.cluster.coordination.client_of(group_id, member.member_id),
+        client_host=CLIENT_HOST,
         member_metadata=member.protocols[group.protocol] if at_rest else b"",
         member_assignment=member.assignment,
     )

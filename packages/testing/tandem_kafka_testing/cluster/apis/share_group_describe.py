@@ -11,6 +11,7 @@ from tandem_kafka_testing.cluster.apis.api import Api, error_code
 from tandem_kafka_testing.cluster.apis.membership import coordinator_error
 from tandem_kafka_testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.cluster.coordination import CLIENT_HOST
 from tandem_kafka_testing.coordinator.share_group import ShareGroupMember
 
 _GROUP = ShareGroupDescribeResponse.DescribedGroup
@@ -42,18 +43,18 @@ def _described(call: Call, group_id: str) -> Any:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name="simple",
-        members=[_member(call, member) for member in group.members.values()],
+        members=[_member(call, group_id, member) for member in group.members.values()],
     )
 
 
-def _member(call: Call, member: ShareGroupMember) -> Any:
+def _member(call: Call, group_id: str, member: ShareGroupMember) -> Any:
     entry = _MEMBER.Assignment.TopicPartitions
     return _MEMBER(
         member_id=member.member_id,
         rack_id=None,
         member_epoch=member.epoch,
-        client_id=member.client_id,
-        client_host="",
+        client_id=call.cluster.coordination.client_of(group_id, member.member_id),
+        client_host=CLIENT_HOST,
         subscribed_topic_names=sorted(member.topics),
         assignment=_MEMBER.Assignment(
             topic_partitions=[

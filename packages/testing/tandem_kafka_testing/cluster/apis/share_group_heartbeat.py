@@ -26,7 +26,6 @@ def _handle(call: Call) -> Any:
     topics = request.subscribed_topic_names
     forwarded = ShareHeartbeat(
         member_id=request.member_id,
-        client_id=call.client_id,
         epoch=request.member_epoch,
         topics=None if topics is None else frozenset(topics),
     )
