@@ -56,6 +56,12 @@ class Config(Options):
         check_rules(config, given)
         return config
 
+    def with_client_id(self, client_id: str) -> Config:
+        """Return the same options with a generated name, which the user has not given."""
+        config = dataclasses.replace(self, client_id=client_id)
+        object.__setattr__(config, "named", self.named)
+        return config
+
     @property
     def shares(self) -> bool:
         """Whether these are the options of a share consumer."""

@@ -76,7 +76,7 @@ def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
         shown["client_id"] = client_id
         return shown
 
-    return dataclasses.replace(config, client_id=client_id), written
+    return config.with_client_id(client_id), written
 
 
 class Kind(NamedTuple):

@@ -19,6 +19,7 @@ from kafka.serializer import DefaultSerializer, Deserializer
 
 from tandem_kafka.assignors import PartitionAssignor
 from tandem_kafka.config import Config, default_config
+from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import InvalidOptionError, KafkaConfigurationError
 
 make = Config.from_options
@@ -358,3 +359,9 @@ def test_errors_show_no_secret():
 def test_invalid_local_assignors_are_rejected(given, why):
     with pytest.raises(KafkaConfigurationError, match=f"group_local_assignors.*{why}"):
         make({"group_id": "g", "group_protocol": "consumer", "group_local_assignors": given})
+
+
+def test_a_generated_name_of_the_client_leaves_what_the_user_named() -> None:
+    config, written = named_client(Config.from_options({"isolation_level": "read_committed"}))
+    assert config.client_id == written()["client_id"]
+    assert config.named == {"isolation_level": "read_committed"}
