@@ -6,4 +6,4 @@ from typing import Final
 
 __all__ = ["__version__"]
 
-__version__: Final = "0.10.0"
+__version__: Final = "0.11.0"
