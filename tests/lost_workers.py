@@ -35,6 +35,14 @@ class _FilesThatAreLeft(LoadFileScheduling):
             self._reschedule(each)
         return ran
 
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a process more tests, or the end, unless `schedule` does it when all have collected.
+
+        Another process may die or end while a new one still collects.
+        """
+        if self.collection is not None and node in self.registered_collections:
+            super()._reschedule(node)
+
     def schedule(self) -> None:
         """Give each process two files: it begins a test when it knows the next one, or the end."""
         super().schedule()

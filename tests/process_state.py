@@ -17,9 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from kafka.protocol.api_header import ResponseClassRegistry
-
-from tandem_kafka.wire import messages
 
 __all__ = ["ProcessState"]
 
@@ -100,7 +97,6 @@ def _state(real_time: bool) -> dict[str, Any]:
         "time limit of sockets": socket.getdefaulttimeout(),
         "event loop policy": type(asyncio.get_event_loop_policy()),
         "logging below": logging.root.manager.disable,
-        "responses of other classes": list(_replaced_responses()),
     }
     found |= {f"signal {each.name}": signal.getsignal(each) for each in _SIGNALS}
     found |= {f"${name}": value for name, value in os.environ.items() if "PYTEST" not in name}
@@ -122,19 +118,6 @@ def _state(real_time: bool) -> dict[str, Any]:
 _SIGNALS: Final = [
     each for each in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGALRM", None)) if each
 ]
-
-
-def _replaced_responses() -> Iterator[str]:
-    """Names of responses that kafka-python would decode with a class that nothing else uses."""
-    ours = vars(messages)
-    for response in ResponseClassRegistry._response_class_registry.values():
-        try:
-            kind = response[None]
-        except ReferenceError:
-            yield "one whose class is gone"
-        else:
-            if ours.get(kind.__name__, kind) is not kind:
-                yield kind.__name__
 
 
 def _loggers() -> Iterator[tuple[str, Any]]:

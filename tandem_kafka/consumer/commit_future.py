@@ -95,8 +95,10 @@ class CommitFuture(Future):
             return
         # A future of kafka-python's own logs what the function raises.
         caller: Any = Future()
-        caller.add_callback(call)
-        caller.success(self._offsets if error is None else error)
+        if failed:
+            caller.add_errback(call).failure(error)
+        else:
+            caller.add_callback(call).success(self._offsets)
 
     def settle_elsewhere(self, offload: Offload) -> None:
         """Network thread: have another thread settle the future if it has callbacks."""

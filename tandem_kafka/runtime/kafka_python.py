@@ -22,7 +22,7 @@ import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import _bootstrap, import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -64,7 +64,8 @@ _locks: Final[dict[str, Any]] = {
 }
 #: Guards the fields below and the ends of lazy modules. Nothing waits while it is held.
 _state = threading.Lock()
-_running: set[str] = set()
+#: What runs, with the names that it had before.
+_running: dict[str, frozenset[str]] = {}
 _actions: defaultdict[str, list[Callable[[Any], None]]] = defaultdict(list)
 
 
@@ -75,7 +76,7 @@ def _forget_other_threads() -> None:
     for name, lock in _locks.items():
         if lock.owner != threading.get_ident():
             _locks[name] = type(lock)(name)
-            _running.discard(name)
+            _end(name)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork()
@@ -120,16 +121,17 @@ class _LazyModule(ModuleType):
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
     """Wait for other threads that run a module, unless one of them waits for this thread."""
-    lock = _locks[name]
-    try:
-        lock.acquire()
-    except RuntimeError:  # a deadlock: as in other imports in a circle, nobody waits
+    lock, this_thread = _locks[name], threading.get_ident()
+    if lock.owner == this_thread:
         yield
         return
     try:
+        with suppress(RuntimeError):  # a deadlock: as in other imports in a circle, nobody waits
+            lock.acquire()
         yield
     finally:
-        lock.release()
+        if lock.owner == this_thread:  # also after an interrupt behind acquire()
+            lock.release()
 
 
 @contextmanager
@@ -146,25 +148,60 @@ def _run(module: Any) -> None:
     """Run a module once. A thread that asks while another one runs it waits for that."""
     name = module.__name__
     with _alone(name):
-        with _state:
-            waits = type(module) is _LazyModule and name not in _running
-            if not waits:
-                return
-            _running.add(name)
+        runs = False
         try:
-            with schemas_may_be_read():
-                module.__spec__.loader.exec_module(module)
-            while not _has_run(module):
-                for action in _actions.pop(name):
-                    action(module)
+            with _state:
+                if type(module) is _LazyModule and name not in _running:
+                    runs = True  # first: an interrupt leaves no module behind that never runs
+                    _running[name] = frozenset(_names(module))
+            if runs:
+                _complete(module)
+        except Exception:  # as it is: in a circle of imports, others may use what it has
+            if runs:
+                _running.pop(name, None)
+            raise
         finally:
-            _running.discard(name)
+            if runs:
+                _end(name)
 
 
-def _has_run(module: Any) -> bool:
-    """Make a module an ordinary one, unless actions wait for it."""
+def _complete(module: Any) -> None:
+    """Run a module, and what waits for it."""
+    with schemas_may_be_read():
+        module.__spec__.loader.exec_module(module)
+    acted = 0
+    while not _has_run(module, acted):
+        _actions[module.__name__][acted](module)
+        acted += 1
+
+
+def _names(module: ModuleType) -> dict[str, Any]:
+    """Return what a module has, without running it."""
+    found: dict[str, Any] = ModuleType.__getattribute__(module, "__dict__")
+    return found
+
+
+def _end(name: str) -> None:
+    """Note that a module does not run any more.
+
+    One that was interrupted, or that a thread of the parent process ran, begins anew: with what it
+    has, nobody would ask it for another name, and what waits for it would never be done.
+    """
+    before, module = _running.pop(name, None), sys.modules.get(name)
+    if before is not None and type(module) is _LazyModule:
+        names = _names(module)
+        for each in [*names]:
+            if each not in before and not isinstance(names[each], ModuleType):
+                del names[each]
+
+
+def _has_run(module: Any, acted: int) -> bool:
+    """Make a module an ordinary one, unless more actions wait for it.
+
+    Until then, they are kept: in a child process, another thread would have finished them.
+    """
     with _state:
-        if module.__name__ in _actions:
+        if acted < len(_actions[module.__name__]):
             return False
         module.__class__ = ModuleType
         return True

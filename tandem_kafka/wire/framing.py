@@ -15,7 +15,7 @@ from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
-from tandem_kafka.wire.messages import MetadataRequest
+from tandem_kafka.wire import messages
 
 #: The size of the rest, API key, version and correlation id; the client id follows.
 _HEADER: Final = struct.Struct(">ihhi")
@@ -53,7 +53,7 @@ def _encoder(kind: Any, version: int) -> Callable[[Any, Any], None] | None:
     It is cached, because finding it takes longer than encoding most messages.
     """
     compiles = getattr(getattr(kind, "_struct", None), "compiled_encode_into", None)
-    plain = kind.encode is ApiMessage.encode or (kind is MetadataRequest and version > 0)
+    plain = kind.encode is ApiMessage.encode or (kind is messages.MetadataRequest and version > 0)
     if compiles is None or not plain or not 0 <= version <= kind.max_version:
         return None
     flexible = kind.flexible_version_q(version)
@@ -101,7 +101,13 @@ def frame_request(message: Any, version: int, correlation_id: int, client_id: by
 
 @cache
 def response_class(api_key: int, version: int) -> Any:
-    """Return kafka-python's class for the response to a request."""
+    """Return the class for the response to a request.
+
+    Invariant: kafka-python's registry is not asked for a message of ours. It has a class before
+    that is complete, and one of each thread that defines it.
+    """
+    if (ours := messages.definitions.get(api_key)) is not None:
+        return ours[1][version]
     header = RequestHeader(request_api_key=api_key, request_api_version=version)
     return header.get_response_class()
 

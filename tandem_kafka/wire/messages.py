@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from tandem_kafka.runtime.kafka_python import schemas_may_be_read
 
-import weakref
 from importlib import import_module
 from typing import Any, Final
 
@@ -56,7 +55,8 @@ _ADDITIONAL: Final = frozenset(
     }
 )
 _KINDS: Final = ("Request", "Response")
-_definitions: Final[dict[str, dict[str, Any]]] = {}
+#: The request and the response of each API that is defined here, by its key.
+definitions: Final[dict[int, list[Any]]] = {}
 
 
 def __getattr__(name: str) -> Any:
@@ -74,25 +74,22 @@ def _defined(api: str) -> dict[str, Any]:
     """Define the request and the response of an API.
 
     Invariant: no lock, which an interrupt or a fork could leave locked. Of threads that ask
-    together, each defines them, and the first definition counts; kafka-python finds responses
-    through a registry of weak references.
+    together, each defines them, and the first definition counts.
     """
-    from kafka.protocol.api_header import ResponseClassRegistry  # noqa: PLC0415 - on first use
-    from kafka.protocol.api_message import ApiMessage  # noqa: PLC0415 - likewise
+    from kafka.protocol.api_message import ApiMessage  # noqa: PLC0415 - on first use
 
     kind: Any = type(ApiMessage)
+    names = [api + kind for kind in _KINDS]
     with schemas_may_be_read():
-        made = {
-            name: kind(name, (ApiMessage,), {"__module__": __name__}, load_json=__package__)
-            for name in (api + kind for kind in _KINDS)
-        }
+        made = [
+            kind(name, (ApiMessage,), {"__module__": __name__}, load_json=__package__)
+            for name in names
+        ]
     if api == "ShareFetch":
         from tandem_kafka.wire.record_views import view_records  # noqa: PLC0415 - likewise
 
-        view_records(made["ShareFetchResponse"])
-    made = _definitions.setdefault(api, made)
-    ResponseClassRegistry.register_response_class(weakref.proxy(made[f"{api}Response"]))
-    return made
+        view_records(made[1])
+    return dict(zip(names, definitions.setdefault(made[1].API_KEY, made), strict=True))
 
 
 def __dir__() -> list[str]:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from tandem_kafka.runtime.kafka_python import LAZY
 
 import ast
+import dis
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, cast
 
 import pytest
 
+from tandem_kafka.runtime import kafka_python
 from tests.tier import sample, seeds
+from tests.unit.interrupts import Interrupter
 
 OURS = "import tandem_kafka.errors as ours, tandem_kafka.types as types"
 FIRST = (
@@ -251,6 +259,83 @@ def test_a_child_process_runs_what_another_thread_was_running() -> None:
         "end.set(); other.join()\n"
         "assert os.waitpid(child, 0)[1] == 0\n"
     )
+
+
+def test_a_child_process_does_what_waits_for_a_module_that_another_thread_was_running() -> None:
+    """A record of ours is an instance of kafka-python's class when its module has run."""
+    run(
+        "import faulthandler, os, threading\n"
+        "from tandem_kafka.runtime.kafka_python import _actions\n"
+        "from tandem_kafka.types import ConsumerRecord\n"
+        "import kafka.consumer.fetcher as fetcher\n"
+        "parent, began, end = os.getpid(), threading.Event(), threading.Event()\n"
+        "def wait(_):\n"
+        "    if os.getpid() == parent: began.set(); end.wait()\n"
+        "_actions[fetcher.__name__].insert(0, wait)\n"
+        "other = threading.Thread(target=lambda: fetcher.ConsumerRecord)\n"
+        "other.start(); began.wait()\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    faulthandler.dump_traceback_later(20, exit=True)\n"
+        "    os._exit(not issubclass(ConsumerRecord, fetcher.ConsumerRecord))\n"
+        "end.set(); other.join()\n"
+        "assert issubclass(ConsumerRecord, fetcher.ConsumerRecord)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+
+
+class _Interrupted:
+    """The loader of a module that an interrupt ends, where CPython runs signal handlers."""
+
+    def __init__(self, at: int) -> None:
+        self._interrupter = Interrupter(at, self._interrupt, skip=self._is_elsewhere)
+        self.found: list[object] = []
+
+    def exec_module(self, module: Any) -> None:
+        module.early = object()
+        module.late = object()
+
+    def act(self, module: Any) -> None:
+        self.found.append(module.early)
+
+    def _is_elsewhere(self, frame: FrameType) -> bool:
+        ours = {kafka_python.__file__, __file__}
+        return (
+            frame.f_code.co_filename not in ours or frame.f_code is _Interrupted._interrupt.__code__
+        )
+
+    def _interrupt(self) -> None:
+        frame, place = self._interrupter.frame, self._interrupter.instruction
+        assert frame is not None
+        before = [each.opname for each in dis.get_instructions(frame.f_code) if each.offset < place]
+        if before and before[-1] in {"CALL", "JUMP_BACKWARD", "RESUME"}:
+            raise KeyboardInterrupt
+
+    def run(self, module: Any) -> bool:
+        """Ask a module for a name; return False if it ran to its end."""
+        with suppress(KeyboardInterrupt):
+            self._interrupter.call(getattr, module, "late")
+        return self._interrupter.frame is not None
+
+
+def test_an_interrupted_module_runs_when_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = type(kafka_python._locks["kafka"])("lazy")
+    monkeypatch.setitem(kafka_python._locks, "lazy", lock)
+    for at in count():
+        loader, module = _Interrupted(at), ModuleType("lazy")
+        module.__spec__ = ModuleSpec("lazy", cast("Any", loader))
+        module.__class__ = kafka_python._LazyModule
+        monkeypatch.setitem(sys.modules, "lazy", module)
+        monkeypatch.setattr(kafka_python, "_running", {})
+        monkeypatch.setitem(kafka_python._actions, "lazy", [loader.act])
+        if not loader.run(module):
+            break
+        assert lock.owner is None, at
+        assert module.early, at
+        assert module.late, at
+        assert module.early is loader.found[-1], at
+        assert type(module) is ModuleType, at
+    assert at > 100
 
 
 #: Statements of threads that begin at once, and seconds after which each goes on. Between them,

@@ -78,7 +78,7 @@ def test_lines_of_the_application_threads_say_whose_they_are(folder: str) -> Non
 
 @pytest.mark.sources
 def test_every_line_is_made_by_a_client_logger() -> None:
-    """Others name no consumer, and print control characters; `cli/flags.py` sets handlers."""
+    """Others name no consumer, and print control characters; the command sets handlers."""
     plain = {
         path.relative_to(ROOT).as_posix()
         for path in modules()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.sources import ROOT
@@ -28,17 +29,39 @@ def test_after(): pass
 """
 
 
-def test_the_tests_that_it_had_not_begun_run_in_another_process(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(PLUGIN)
-    (tmp_path / "pytest.ini").touch()
-    (tmp_path / "test_done.py").write_text("def test_done(): pass")
-    (tmp_path / "test_dies.py").write_text(DIES)
-    (tmp_path / "test_last.py").write_text("def test_last(): pass")
-    run = subprocess.run(
+#: Of the processes gw0 to gw2, gw3 takes the place of the first that dies.
+MEETINGS = """
+import os, time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def wait_for(files, number=1):
+    deadline = time.monotonic() + 30
+    while len([*HERE.glob(files)]) < number and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+def pytest_testnodedown(node):
+    (HERE / f"{node.gateway.id} is down").touch()
+
+def pytest_collection():
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw3":
+        (HERE / "gw3 collects").touch()
+        wait_for("* is down", 3)
+"""
+WAITS = "from conftest import wait_for\ndef test_waits(): wait_for('gw3 collects')"
+
+
+def run(folder: Path, processes: int, files: Mapping[str, str]) -> str:
+    """Run tests in processes, and return what pytest prints."""
+    (folder / "pytest.ini").touch()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    ran = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-n", "1", "--dist", "loadfile"),
-            *("--no-loadscope-reorder", "-p", "no:cacheprovider", "--rootdir", tmp_path),
-            *(tmp_path / f"test_{name}.py" for name in ("done", "dies", "last")),
+            *(sys.executable, "-m", "pytest", "-q", "-n", str(processes), "--dist", "loadfile"),
+            *("--no-loadscope-reorder", "-p", "no:cacheprovider", "--rootdir", folder),
+            *(folder / name for name in files if name != "conftest.py"),
         ],
         cwd=ROOT,
         env={"PYTHONPATH": ":".join(sys.path)},
@@ -47,5 +70,28 @@ def test_the_tests_that_it_had_not_begun_run_in_another_process(tmp_path: Path) 
         text=True,
         timeout=60,
     )
-    assert "1 failed, 4 passed" in run.stdout, run.stdout + run.stderr
-    assert "failed: test_dies.py::test_ends_its_process in real time: True" in run.stdout
+    return ran.stdout + ran.stderr
+
+
+def test_the_tests_that_it_had_not_begun_run_in_another_process(tmp_path: Path) -> None:
+    files = {
+        "conftest.py": PLUGIN,
+        "test_done.py": "def test_done(): pass",
+        "test_dies.py": DIES,
+        "test_last.py": "def test_last(): pass",
+    }
+    printed = run(tmp_path, 1, files)
+    assert "1 failed, 4 passed" in printed, printed
+    assert "failed: test_dies.py::test_ends_its_process in real time: True" in printed
+
+
+def test_others_end_and_die_while_the_new_process_collects(tmp_path: Path) -> None:
+    files = {
+        "conftest.py": PLUGIN + MEETINGS,
+        "test_dies.py": DIES,
+        "test_ends.py": WAITS,
+        "test_dies_later.py": f"{WAITS}; import os; os._exit(1)",
+    }
+    printed = run(tmp_path, 3, files)
+    assert "2 failed, 3 passed" in printed, printed
+    assert "failed: test_dies_later.py::test_waits" in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ PACKAGE = ROOT / "tandem_kafka"
 TESTING = ROOT / "packages" / "testing" / "tandem_kafka_testing"
 
 VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
+NAMED_FILE = re.compile(r"`([\w/]+\.py)`")
 SEAM = {"time", "threading", "queue", "random"}
 BEHIND_THE_SEAM = {
     *(PACKAGE / "runtime").glob("*.py"),
@@ -51,11 +53,32 @@ def test_a_module_says_what_it_is_for() -> None:
     assert silent == [], "write the module's docstring"
 
 
+def test_text_names_files_that_exist() -> None:
+    """In the docstring of a folder, a name without folders is that of a file of this one."""
+    found = modules(*PACKAGES, *TESTS)
+    named = (*found, *modules(ROOT / "examples"))
+    paths = [f"/{path.relative_to(ROOT).as_posix()}" for path in named]
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (*found, ROOT / "DESIGN.md", ROOT / "CONTRIBUTING.md")
+        for name in NAMED_FILE.findall(path.read_text(encoding="utf-8"))
+        if not any(
+            each.endswith(f"/{name}")
+            for each in paths
+            if "/" in name
+            or path.name != "__init__.py"
+            or each.startswith(f"/{path.parent.relative_to(ROOT).as_posix()}/")
+        )
+    ]
+    assert missing == []
+
+
 #: Calls that know how many items they have.
 SIZED = {"fromkeys", "items", "keys", "sorted", "values"}
-OF_THE_NETWORK_THREAD = (
-    "engine", "events", "network", "records", "request_managers", "shared", "wire",
-)  # fmt: skip
+OF_THE_NETWORK_THREAD = tuple(
+    PACKAGE / name
+    for name in ("engine", "events", "network", "records", "request_managers", "state", "wire")
+)
 
 
 def _grows_a_tuple(node: ast.AST) -> bool:
@@ -77,16 +100,16 @@ def _replaces(node: ast.AST) -> bool:
 
 
 def test_no_profiler_finds_an_unfinished_tuple() -> None:
+    assert all(folder.is_dir() for folder in OF_THE_NETWORK_THREAD)
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
         for path in modules()
         for node in ast.walk(parse(path))
         if _grows_a_tuple(node)
         or (
-            path.is_relative_to(PACKAGE)
-            and path.relative_to(PACKAGE).parts[0] in OF_THE_NETWORK_THREAD
+            _replaces(node)
             and "oidc" not in path.parts  # a thread of its own
-            and _replaces(node)
+            and any(path.is_relative_to(folder) for folder in OF_THE_NETWORK_THREAD)
         )
     ]
     assert found == [], "write tuple([...]), (*iterator,) or replaced(...)"

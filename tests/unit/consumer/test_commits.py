@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.future import Future
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.commit_future import CommitFuture
@@ -111,6 +112,32 @@ def test_a_callback_that_raises_is_not_called_again(raised: type[BaseException])
     assert [offset for offset, _ in committing.told] == [1, 2]
     assert committing.futures[0].failed()
     assert committing.futures[1].succeeded()
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("error", [None, KafkaError("rejected")], ids=["success", "failure"])
+def test_what_a_function_of_a_future_raises_is_logged_as_by_kafka_python(
+    error: KafkaError | None, early: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError
+
+    completion: Completion[None] = Completion()
+    ours, theirs = CommitFuture(completion, at(1)), Future()
+    if early:
+        ours.add_both(fails)
+    if error is None:
+        completion.complete(None)
+        theirs.success(at(1))
+    else:
+        completion.fail(error)
+        theirs.failure(error)
+    if not early:
+        ours.add_both(fails)
+    ours.settle()
+    theirs.add_both(fails)
+    by_ours, by_theirs = ((each.name, each.levelno, each.msg) for each in caplog.records)
+    assert by_ours == by_theirs
 
 
 def test_an_interrupt_leaves_no_future_locked() -> None:
