@@ -12,7 +12,7 @@ from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, sealed
 from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
-from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
+from tandem_kafka.consumer.arguments import check_limit, check_names, check_wait
 from tandem_kafka.consumer.methods.awaitable_methods import AwaitableMethods
 from tandem_kafka.consumer.methods.plain_methods import PlainMethods
 from tandem_kafka.consumer.parts import ConsumerParts, named_client
@@ -102,8 +102,7 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
     def __init__(self, *topics: str, **options: Any) -> None:
         options = sealed(options)
         config = Config.from_options(options)
-        if topics:
-            check_subscription(topics, None)
+        check_names(topics)
         self._topics = topics
         self._config, self._written = named_client(config)
 

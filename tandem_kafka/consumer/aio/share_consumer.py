@@ -10,6 +10,7 @@ from tandem_kafka.config import sealed
 from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
+from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
@@ -58,6 +59,7 @@ class AsyncShareConsumer(
         **options: Any,
     ) -> None:
         options = sealed(options)
+        check_names(topics)
         self._topics = topics
         config, self._how = share_options(options, acknowledgement, renew, max_processing_ms)
         self._config, self._written = named_client(config)

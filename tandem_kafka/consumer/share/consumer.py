@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config, sealed
+from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.methods.blocking_methods import blocking
 from tandem_kafka.consumer.parts import named_client
@@ -80,6 +81,7 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
         topics: Sequence[str],
         transport: Any = None,
     ) -> None:
+        check_names(topics)  # before any wait
         self._config, self._written = named_client(config)
         self._how = how
         callers = Threads(runtime.clock, runtime.driver)
