@@ -37,6 +37,7 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
+from tandem_kafka.request_managers.group_errors import advised
 from tandem_kafka.request_managers.reactions import (
     COMMIT,
     COMMIT_RELEASING,
@@ -352,7 +353,7 @@ class CommitRequestManager(RequestManager):
         if reaction is Reaction.FENCED:
             self._fail(commit, _fenced(commit.offsets, error))
         elif reaction is Reaction.FAIL:
-            self._fail(commit, error)
+            self._fail(commit, advised(error, self._context.config))
         elif not commit.retry:
             transient = RetriableCommitFailedError(
                 f"the commit failed with a transient error: {error}; commit again"

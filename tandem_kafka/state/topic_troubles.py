@@ -143,7 +143,7 @@ def _missing(troubles: Mapping[str, TopicTrouble]) -> set[str]:
 
 def _denied(topic: str, operation: str) -> TopicTrouble:
     """Return the trouble of a topic that this client may not describe or read."""
-    cure, verb = acl_command(operation, "topic", topic), operation.lower()
+    cure, verb = acl_command("Read", "topic", topic), operation.lower()  # allows Describe, too
     return TopicTrouble(f"this client may not {verb} the topic {topic!r}; grant it: {cure}")
 
 
@@ -153,7 +153,7 @@ def _log_denied(operation: str, names: Iterable[str]) -> None:
             "this client may not %s the topic %r; grant it: %s",
             operation.lower(),
             name,
-            acl_command(operation, "topic", name),
+            acl_command("Read", "topic", name),
             fields={"topic": name},
         )
 

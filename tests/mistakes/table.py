@@ -11,6 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tandem_kafka.errors import GroupAuthorizationFailedError, GroupMaxSizeReachedError
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tandem_kafka_testing import Call, Simulation
+
 ORDERS: Final = "orders"
 
 
@@ -29,6 +33,34 @@ class Mistake:
     thing: str
     why: str
     cure: str
+
+
+def poll(simulation: Simulation, *topics: Any, seconds: int = 20, **options: Any) -> None:
+    """Poll once a second."""
+    consumer = simulation.consumer(*topics, **options)
+    for _ in range(seconds):
+        consumer.poll(1_000)
+
+
+def refuse_heartbeats(simulation: Simulation, code: int) -> None:
+    """Let the coordinator answer with an error."""
+
+    def refuse(call: Call) -> Any:
+        response = call.default()
+        response.error_code = code
+        return response
+
+    simulation.cluster.script(ConsumerGroupHeartbeatRequest, *[refuse] * 3)
+
+
+def denied_group(simulation: Simulation) -> None:
+    refuse_heartbeats(simulation, GroupAuthorizationFailedError.errno)
+    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
+
+
+def full_group(simulation: Simulation) -> None:
+    refuse_heartbeats(simulation, GroupMaxSizeReachedError.errno)
+    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
 
 
 MISTAKES: Final[dict[str, Mistake]] = {
@@ -50,6 +82,31 @@ MISTAKES: Final[dict[str, Mistake]] = {
         '"ord.*"',
         "is illegal, it contains a character other than ASCII alphanumerics",
         "for a pattern, subscribe(pattern='ord.*')",
+    ),
+    "a session timeout in seconds": Mistake(
+        lambda s: poll(
+            s,
+            ORDERS,
+            group_id="readers",
+            group_protocol="classic",
+            session_timeout_ms=45,
+            heartbeat_interval_ms=10,
+        ),
+        "session_timeout_ms=45 (milliseconds)",
+        "the coordinator of the group 'readers' rejects",
+        "set one between group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ),
+    "a group without an ACL": Mistake(
+        denied_group,
+        "the group 'readers'",
+        "this client may not read",
+        "grant it: kafka-acls.sh --add --allow-principal User:... --operation Read --group readers",
+    ),
+    "a member too many": Mistake(
+        full_group,
+        "the group 'readers'",
+        "is full",
+        "stop a member, or increase the limit of the brokers",
     ),
     "a string for a list": Mistake(
         lambda s: s.consumer().subscribe("orders"),
