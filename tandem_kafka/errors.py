@@ -127,6 +127,7 @@ __all__ = [
     "NoOffsetForPartitionError",
     "NotAssignedError",
     "OffsetOutOfRangeError",
+    "PositionOutOfRangeError",
     "RebalanceCallbackError",
     "RebalanceInProgressError",
     "RecordDeserializationError",
@@ -255,6 +256,20 @@ class NotAssignedError(IllegalStateError, ValueError, KeyError):
     def __str__(self) -> str:
         """Return the message without the quotes that KeyError adds."""
         return RuntimeError.__str__(self)
+
+
+class PositionOutOfRangeError(OffsetOutOfRangeError):
+    """A log does not contain a position. The argument maps partitions to positions."""
+
+    def __str__(self) -> str:
+        """Name the positions, and the next step."""
+        positions: dict[TopicPartition, int] = self.args[0]
+        names = (f"offset {at} of {tp.topic}-{tp.partition}" for tp, at in positions.items())
+        return (
+            f"{type(self).__name__}: {', '.join(names)} is not in the log (too old, beyond its "
+            "end, or the topic was recreated), and auto_offset_reset='none': call seek(), or set "
+            "auto_offset_reset; beginning_offsets() and end_offsets() return the range"
+        )
 
 
 class RebalanceCallbackError(KafkaError):

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tandem_kafka import TopicPartition
 from tandem_kafka.errors import GroupAuthorizationFailedError, GroupMaxSizeReachedError
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import Call, Simulation
 
 ORDERS: Final = "orders"
+FIRST: Final = TopicPartition(ORDERS, 0)
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,22 @@ def full_group(simulation: Simulation) -> None:
     poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
 
 
+def beyond_the_end(simulation: Simulation) -> None:
+    consumer = simulation.consumer(auto_offset_reset="none")
+    consumer.assign([FIRST])
+    consumer.seek(FIRST, 1_000_000)
+    for _ in range(3):
+        consumer.poll(1_000)
+
+
+def no_such_partition(simulation: Simulation) -> None:
+    consumer = simulation.consumer()
+    consumer.assign([FIRST, TopicPartition(ORDERS, 7)])
+    for _ in range(3):
+        consumer.poll(1_000)
+    assert "none is 7" in consumer.health().troubles[0]
+
+
 MISTAKES: Final[dict[str, Mistake]] = {
     "options of librdkafka": Mistake(
         lambda s: s.consumer({"bootstrap.servers": "broker:9092"}),
@@ -82,6 +100,19 @@ MISTAKES: Final[dict[str, Mistake]] = {
         '"ord.*"',
         "is illegal, it contains a character other than ASCII alphanumerics",
         "for a pattern, subscribe(pattern='ord.*')",
+    ),
+    "an offset beyond the end": Mistake(
+        beyond_the_end,
+        "offset 1000000 of orders-0",
+        "is not in the log (too old, beyond its end, or the topic was recreated), and "
+        "auto_offset_reset='none'",
+        "call seek(), or set auto_offset_reset; beginning_offsets() and end_offsets() return the",
+    ),
+    "a partition that does not exist": Mistake(
+        no_such_partition,
+        "the topic 'orders' has 2 partitions, counted from 0",
+        "none is 7",
+        "correct assign(), or add partitions",
     ),
     "a session timeout in seconds": Mistake(
         lambda s: poll(
