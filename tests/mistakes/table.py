@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tandem_kafka import TopicPartition
+from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import GroupAuthorizationFailedError, GroupMaxSizeReachedError
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import Call, Simulation
 
 ORDERS: Final = "orders"
 FIRST: Final = TopicPartition(ORDERS, 0)
+OTHER: Final = TopicPartition("elsewhere", 0)
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,39 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "the topic 'orders' has 2 partitions, counted from 0",
         "none is 7",
         "correct assign(), or add partitions",
+    ),
+    "poll() without a subscription": Mistake(
+        poll,
+        "poll() returns nothing",
+        "without a subscription",
+        "call subscribe() or assign()",
+    ),
+    "text for a number": Mistake(
+        lambda s: s.consumer(ORDERS).poll("1000"), "timeout_ms", "got '1000'", "must be a number of"
+    ),
+    "a commit for a topic that does not exist": Mistake(
+        lambda s: s.consumer(group_id="readers").commit({OTHER: OffsetAndMetadata(3, "", -1)}),
+        "commit() did not finish in time: elsewhere-0",
+        "the partition does not exist, or this client may not see it",
+        "check the name",
+    ),
+    "a look-up of a topic that does not exist": Mistake(
+        lambda s: s.consumer().end_offsets([OTHER]),
+        "for elsewhere-0",
+        "the partition does not exist, or this client may not see it",
+        "check the name",
+    ),
+    "a seek before the first poll()": Mistake(
+        lambda s: s.consumer(ORDERS, group_id="readers").seek(FIRST, 0),
+        "partition orders-0",
+        "No current assignment",
+        "poll() until it is assigned, or make the call in on_partitions_assigned()",
+    ),
+    "a seek without assign()": Mistake(
+        lambda s: s.consumer().seek(FIRST, 0),
+        "partition orders-0",
+        "No current assignment",
+        "subscribe() or assign() first",
     ),
     "a session timeout in seconds": Mistake(
         lambda s: poll(

@@ -73,7 +73,7 @@ class AsyncShareConsumer(
     ) -> dict[TopicPartition, ShareRecords[KeyT, ValueT]]:
         """Return records as soon as there are any; as ``ShareConsumer.poll()``."""
         parts = self._parts
-        given = await uncancelled(lambda: parts.reading.poll(max(0, timeout_ms), max_records))
+        given = await uncancelled(lambda: parts.reading.poll(timeout_ms, max_records))
         batch = self._batch_of(given)
         parts.handing.given = given  # nothing is awaited between this and the return
         return batch

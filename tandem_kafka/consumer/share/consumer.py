@@ -115,7 +115,7 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
             UnsupportedVersionError: The cluster has no share groups.
             KafkaError: The cluster denies access, or rejects the membership.
         """
-        given = run(self._parts.reading.poll(max(0, timeout_ms), max_records))
+        given = run(self._parts.reading.poll(timeout_ms, max_records))
         batch = self._batch_of(given)
         # Invariant: this store directly precedes the return. What an interrupt keeps from the
         # application is not accepted by the next call.
