@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kafka.errors import InvalidSessionTimeoutError
-
 from tandem_kafka.config import Config
 from tandem_kafka.errors import (
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
     GroupMaxSizeReachedError,
     InconsistentGroupProtocolError,
+    InvalidCommitOffsetSizeError,
+    InvalidSessionTimeoutError,
     KafkaError,
+    OffsetMetadataTooLargeError,
     acl_command,
     for_code,
+    reason_of,
 )
 
 __all__ = ["advised", "group_error"]
@@ -57,12 +59,21 @@ def _full(config: Config) -> str:
     )
 
 
+def _long_metadata(_: Config) -> str:
+    return (
+        "the metadata of the offset is longer than offset.metadata.max.bytes of the brokers, by "
+        "default 4096 bytes; shorten it"
+    )
+
+
 _NEXT_STEPS: Final[Mapping[type[Exception], Callable[[Config], str]]] = {
     FencedInstanceIdError: _fenced,
     GroupAuthorizationFailedError: _denied,
     GroupMaxSizeReachedError: _full,
     InconsistentGroupProtocolError: _no_common_assignor,
+    InvalidCommitOffsetSizeError: _long_metadata,
     InvalidSessionTimeoutError: _session_timeout,
+    OffsetMetadataTooLargeError: _long_metadata,
 }
 
 
@@ -82,6 +93,6 @@ def group_error(code: int, config: Config, said: str | None = None) -> KafkaErro
 
 
 def advised(error: Exception, config: Config) -> Exception:
-    """Return the error of a group with the next step; others as they are."""
+    """Return the error of a commit with the next step; others as they are."""
     explain = _NEXT_STEPS.get(type(error))
-    return error if explain is None else type(error)(explain(config))
+    return error if explain is None else type(error)(f"{reason_of(error)}: {explain(config)}")

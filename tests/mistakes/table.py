@@ -130,6 +130,14 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "the partition does not exist, or this client may not see it",
         "check the name",
     ),
+    "much metadata of an offset": Mistake(
+        lambda s: s.consumer(group_id="readers").commit(
+            {FIRST: OffsetAndMetadata(3, "x" * 5_000, -1)}
+        ),
+        "orders-0",
+        "the metadata of the offset is longer than offset.metadata.max.bytes of the brokers",
+        "shorten it",
+    ),
     "a look-up of a topic that does not exist": Mistake(
         lambda s: s.consumer().end_offsets([OTHER]),
         "for elsewhere-0",
