@@ -23,6 +23,7 @@ from tandem_kafka.errors import (
     BrokerResponseError,
     CommitDuringRebalanceError,
     CommitFailedError,
+    FencedInstanceIdError,
     KafkaError,
     RebalanceInProgressError,
     RetriableCommitFailedError,
@@ -415,14 +416,17 @@ class CommitRequestManager(RequestManager):
                 )
             return
         transient = isinstance(future.error, KafkaError) and future.error.retriable
-        closing = self._give_up_ms is not None
+        retried = self._give_up_ms is None and (
+            isinstance(future.error, CommitDuringRebalanceError)
+            or not isinstance(future.error, (CommitFailedError, FencedInstanceIdError))
+        )
         due = self._outage.failed(now_ms, patient=transient)
         log.log(
             logging.WARNING if due else logging.DEBUG,
             "auto-commit of %s failed: %s%s",
             offsets_text(offsets),
             future.error,
-            "" if closing else "; it is retried after auto_commit_interval_ms",
+            "; it is retried after auto_commit_interval_ms" if retried else "",
         )
 
     def _fail_all(self, error: Exception) -> None:

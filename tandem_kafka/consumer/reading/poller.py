@@ -44,7 +44,7 @@ class RaisedErrors:
         if not self._lines.take((type(error), str(error)), now_ms):
             return
         log.warning(
-            "poll() raises an error, one of %d since the last such line: %s",
+            "poll() raised an error (since the last such line: %d): %s",
             self._count,
             error,
             client=self._client,
