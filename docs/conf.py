@@ -83,6 +83,14 @@ def _fill_in(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = filled_in(source[0])
 
 
+def _without_options(*given: object) -> None:
+    """Leave the options out of the docstrings of consumers: they have a page."""
+    lines = given[-1]
+    if isinstance(lines, list) and "Options:" in lines:
+        del lines[lines.index("Options:") :]
+
+
 def setup(app: Sphinx) -> None:
     """Put the parts that are made from the code into the pages."""
     app.connect("source-read", _fill_in)
+    app.connect("autodoc-process-docstring", _without_options, priority=400)  # before napoleon

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
 from tandem_kafka.config import Config, default_config, sealed
+from tandem_kafka.config.described import described
 from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.methods.blocking_methods import BlockingMethods
@@ -39,6 +40,7 @@ class _Defaults:
         return found
 
 
+@described
 class KafkaConsumer(
     PlainMethods,
     BlockingMethods,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
 from typing_extensions import Unpack
 
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, sealed
+from tandem_kafka.config.described import described
 from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _BATCH_RECORDS = 500
 
 
+@described
 class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     """Reads records from a Kafka cluster, in tasks of one asyncio event loop.
 
