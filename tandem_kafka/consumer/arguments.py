@@ -280,7 +280,14 @@ def check_timestamps(timestamps: Any) -> dict[TopicPartition, int]:
     copy = {}
     for tp, timestamp in timestamps.items():
         check_partition(tp, "a key of timestamps")
-        whole = int(timestamp)
+        try:
+            whole = int(timestamp)
+        except (TypeError, ValueError):
+            msg = (
+                f"the timestamp of {tp} must be a number of milliseconds since 1970, got "
+                f"{timestamp!r}; of a datetime it is int(at.timestamp() * 1000)"
+            )
+            raise ArgumentTypeError(msg) from None
         _check_number(whole, f"the timestamp of {tp}")
         copy[tp] = whole
     return copy

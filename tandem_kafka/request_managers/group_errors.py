@@ -15,6 +15,7 @@ from tandem_kafka.errors import (
     InvalidSessionTimeoutError,
     KafkaError,
     OffsetMetadataTooLargeError,
+    UnreleasedInstanceIdError,
     acl_command,
     for_code,
     reason_of,
@@ -66,6 +67,14 @@ def _long_metadata(_: Config) -> str:
     )
 
 
+def _held(config: Config) -> str:
+    return (
+        f"another member of the group {config.group_id!r} has group_instance_id="
+        f"{config.group_instance_id!r}; give each process an id of its own, or wait until the "
+        "session of that member has ended, and subscribe again"
+    )
+
+
 _NEXT_STEPS: Final[Mapping[type[Exception], Callable[[Config], str]]] = {
     FencedInstanceIdError: _fenced,
     GroupAuthorizationFailedError: _denied,
@@ -74,6 +83,7 @@ _NEXT_STEPS: Final[Mapping[type[Exception], Callable[[Config], str]]] = {
     InvalidCommitOffsetSizeError: _long_metadata,
     InvalidSessionTimeoutError: _session_timeout,
     OffsetMetadataTooLargeError: _long_metadata,
+    UnreleasedInstanceIdError: _held,
 }
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tandem_kafka import OffsetAndMetadata, TopicPartition
+from tandem_kafka import AsyncKafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicPartition
 from tandem_kafka.errors import GroupAuthorizationFailedError, GroupMaxSizeReachedError
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tandem_kafka.workers import KeyedWorkers
 from tandem_kafka_testing import Call, Simulation
 
 ORDERS: Final = "orders"
@@ -80,6 +81,32 @@ def no_such_partition(simulation: Simulation) -> None:
     for _ in range(3):
         consumer.poll(1_000)
     assert "none is 7" in consumer.health().troubles[0]
+
+
+def twice(simulation: Simulation, **options: Any) -> None:
+    """Poll in two members with the same options, of which one gets an error."""
+    members = [simulation.consumer(ORDERS, group_id="readers", **options) for _ in range(2)]
+    for _ in range(10):
+        for member in members:
+            member.poll(1_000)
+
+
+def slow_handler(simulation: Simulation) -> None:
+    consumer = simulation.consumer(
+        ORDERS, group_id="readers", max_poll_interval_ms=10_000, enable_auto_commit=False
+    )
+    for _ in range(5):
+        consumer.poll(1_000)
+    simulation.sleep(60_000)
+    consumer.commit()
+
+
+def no_common_assignor(simulation: Simulation) -> None:
+    poll(simulation, ORDERS, group_id="readers", partition_assignment_strategy=["range"])
+    poll(simulation, ORDERS, group_id="readers", partition_assignment_strategy=["sticky"])
+
+
+async def coroutine(_: object) -> None: ...
 
 
 MISTAKES: Final[dict[str, Mistake]] = {
@@ -186,5 +213,157 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "'orders'",
         "topics must be a collection of names",
         "pass ['orders']",
+    ),
+    "a datetime for milliseconds": Mistake(
+        lambda s: s.consumer().offsets_for_times({FIRST: "2026-01-01"}),
+        "the timestamp of TopicPartition(topic='orders', partition=0)",
+        "must be a number of milliseconds since 1970, got '2026-01-01'",
+        "of a datetime it is int(at.timestamp() * 1000)",
+    ),
+    "an option of the producer": Mistake(
+        lambda s: s.consumer(ORDERS, value_serializer=str),
+        "unknown options: 'value_serializer'",
+        "an option of KafkaProducer",
+        "of a consumer: 'value_deserializer'",
+    ),
+    "an option of librdkafka": Mistake(
+        lambda s: s.consumer(ORDERS, **{"fetch.message.max.bytes": 1_000}),
+        "unknown options: 'fetch.message.max.bytes'",
+        "of librdkafka",
+        "here it is 'max_partition_fetch_bytes'",
+    ),
+    "an option of aiokafka": Mistake(
+        lambda s: s.consumer(ORDERS, loop=None),
+        "unknown options: 'loop'",
+        "takes the event loop that runs",
+        "AsyncKafkaConsumer",
+    ),
+    "topics as an option": Mistake(
+        lambda s: s.consumer(topics=[ORDERS]),
+        "unknown options: 'topics'",
+        "topics come first, without a name",
+        "KafkaConsumer('orders', ...)",
+    ),
+    "an invented option": Mistake(
+        lambda s: s.consumer(ORDERS, zzz=1),
+        "'zzz'",
+        "unknown options",
+        "help(KafkaConsumer) describes all options",
+    ),
+    "a dotted name": Mistake(
+        lambda s: s.consumer(ORDERS, **{"group.id": "readers"}),
+        "'group.id'",
+        "unknown options",
+        "write it with underscores: 'group_id'",
+    ),
+    "a typo": Mistake(
+        lambda s: s.consumer(ORDERS, grop_id="readers"),
+        "'grop_id'",
+        "unknown options",
+        "did you mean 'group_id'?",
+    ),
+    "a static id twice": Mistake(
+        lambda s: twice(s, group_instance_id="one", group_protocol="consumer"),
+        "group_instance_id='one'",
+        "another member of the group 'readers' has",
+        "give each process an id of its own, or wait until the session of that member has ended",
+    ),
+    "a static id taken over": Mistake(
+        lambda s: twice(s, group_instance_id="one", group_protocol="classic"),
+        "group_instance_id='one'",
+        "another member of the group 'readers' has taken over",
+        "give each process an id of its own",
+    ),
+    "a commit without a group": Mistake(
+        lambda s: s.consumer(ORDERS).commit(),
+        "group_id",
+        "To use the group management or offset commit APIs",
+        "you must provide group_id in the consumer configuration",
+    ),
+    "a number for an offset to commit": Mistake(
+        lambda s: s.consumer(group_id="readers").commit({FIRST: 3}),
+        "the offset of TopicPartition(topic='orders', partition=0)",
+        "got 3",
+        "must be an OffsetAndMetadata",
+    ),
+    "a name for a partition": Mistake(
+        lambda s: s.consumer(group_id="readers").committed(ORDERS),
+        "partition",
+        "got 'orders' of type builtins.str",
+        "must be a tandem_kafka.TopicPartition",
+    ),
+    "assign() after subscribe()": Mistake(
+        lambda s: s.consumer(ORDERS).assign([FIRST]),
+        "Cannot subscribe to partitions: already subscribed to topics",
+        "topics, patterns and partitions are mutually exclusive",
+        "call unsubscribe() first",
+    ),
+    "a function as a listener": Mistake(
+        lambda s: s.consumer().subscribe([ORDERS], listener=print),
+        "listener",
+        "builtin_function_or_method has no on_partitions_revoked",
+        "must have the methods on_partitions_revoked, on_partitions_assigned",
+    ),
+    "a deserializer that fails": Mistake(
+        lambda s: poll(s, ORDERS, auto_offset_reset="earliest", value_deserializer=lambda _: 1 / 0),
+        "the value of orders-0 at offset 0",
+        "ZeroDivisionError: division by zero",
+        "seek to offset 1 to skip the record",
+    ),
+    "poll_arrow() with a deserializer": Mistake(
+        lambda s: s.consumer(ORDERS, value_deserializer=str).poll_arrow(),
+        "key_deserializer or value_deserializer",
+        "poll_arrow() returns bytes and cannot be used with",
+        "create the consumer without them, and decode the columns",
+    ),
+    "no committed offset": Mistake(
+        lambda s: poll(s, ORDERS, group_id="readers", auto_offset_reset="none"),
+        "TopicPartition(topic='orders', partition=0)",
+        "no committed offset for",
+        "call seek(), commit an offset, or set auto_offset_reset",
+    ),
+    "a handler that takes too long": Mistake(
+        slow_handler,
+        "the commit of orders-0, orders-1",
+        "was rejected, because this consumer is no longer a member of the group",
+        "call poll() more often, or reduce max_poll_records",
+    ),
+    "members without a common assignor": Mistake(
+        no_common_assignor,
+        "group 'readers' has no assignor in common with this member",
+        "which supports sticky",
+        "add a common one to all members",
+    ),
+    "workers with auto-commit": Mistake(
+        lambda s: KeyedWorkers(s.consumer(ORDERS, group_id="readers"), print),
+        "enable_auto_commit=True",
+        "would commit records that are not done",
+        "create it with enable_auto_commit=False",
+    ),
+    "a coroutine as a handler": Mistake(
+        lambda s: KeyedWorkers(
+            s.consumer(ORDERS, group_id="readers", enable_auto_commit=False), coroutine
+        ),
+        "handle must be an ordinary function",
+        "got the coroutine function",
+        "use AsyncKeyedWorkers",
+    ),
+    "AsyncKafkaConsumer without a start": Mistake(
+        lambda _: AsyncKafkaConsumer(ORDERS).assignment(),
+        "the consumer",
+        "has not been started",
+        "use `async with consumer:` or `await consumer.start()`",
+    ),
+    "a share consumer without a group": Mistake(
+        lambda _: ShareConsumer(ORDERS),
+        "ShareConsumer",
+        "needs group_id=...",
+        "the name of its share group",
+    ),
+    "a topic that does not exist": Mistake(
+        lambda s: poll(s, "ordres", group_id="readers"),
+        "the topic 'ordres'",
+        "does not exist, or this client may not see it; there are no records until it appears",
+        "check the name",
     ),
 }
