@@ -1,7 +1,7 @@
 """The mistakes: what was done, and what the message names, says why, and says to do.
 
 Each is made in a `Simulation` with a topic "orders" of two partitions, three records in the first.
-Mistakes with options are in `tests/unit/test_config*.py`, and those that need TLS, a login or an
+Wrong values of options are in `tests/unit/test_config*.py`, and those that need TLS, a login or an
 ACL in `tests/integration/test_security.py` and `test_permissions.py`.
 """
 
@@ -165,7 +165,7 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "the metadata of the offset is longer than offset.metadata.max.bytes of the brokers",
         "shorten it",
     ),
-    "a look-up of a topic that does not exist": Mistake(
+    "a lookup of a topic that does not exist": Mistake(
         lambda s: s.consumer().end_offsets([OTHER]),
         "for elsewhere-0",
         "the partition does not exist, or this client may not see it",

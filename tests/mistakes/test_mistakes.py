@@ -1,4 +1,4 @@
-"""Whoever makes a common mistake is told what it is about, why it fails, and what to do."""
+"""Each common mistake has a message that names the thing, says why, and says what to do."""
 
 from __future__ import annotations
 
