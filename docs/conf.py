@@ -101,6 +101,14 @@ def _contents(index: str) -> str:
     return "\n\n" + "\n\n".join(tables) + "\n"
 
 
+def _without_options(*given: object) -> None:
+    """Leave the options out of the docstrings of consumers: they have a page."""
+    lines = given[-1]
+    if isinstance(lines, list) and "Options:" in lines:
+        del lines[lines.index("Options:") :]
+
+
 def setup(app: Sphinx) -> None:
     """Put the parts that are made from the code into the pages."""
     app.connect("source-read", _fill_in)
+    app.connect("autodoc-process-docstring", _without_options, priority=400)  # before napoleon

@@ -129,4 +129,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    names: list[str] = import_module("tandem_kafka.lazy_names").listed(__name__, __all__)
+    return names

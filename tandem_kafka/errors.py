@@ -20,13 +20,17 @@ if TYPE_CHECKING:
         CommitFailedError,
         FencedInstanceIdError,
         GroupAuthorizationFailedError,
+        GroupIdNotFoundError,
         GroupMaxSizeReachedError,
         IllegalArgumentError,
         IllegalStateError,
         InconsistentGroupProtocolError,
+        InvalidCommitOffsetSizeError,
         InvalidGroupIdError,
         InvalidReceiveError,
         InvalidRecordStateError,
+        InvalidRequestError,
+        InvalidSessionTimeoutError,
         InvalidTopicError,
         KafkaConfigurationError,
         KafkaConnectionError,
@@ -35,12 +39,16 @@ if TYPE_CHECKING:
         KafkaTimeoutError,
         LogTruncationError,
         NoOffsetForPartitionError,
+        OffsetMetadataTooLargeError,
         OffsetOutOfRangeError,
         RebalanceInProgressError,
         RetriableError,
         SaslAuthenticationFailedError,
         ShareSessionNotFoundError,
         TopicAuthorizationFailedError,
+        UnknownError,
+        UnknownTopicIdError,
+        UnknownTopicOrPartitionError,
         UnreleasedInstanceIdError,
         UnsupportedAssignorError,
         UnsupportedSaslMechanismError,
@@ -57,13 +65,17 @@ else:
         CommitFailedError,
         FencedInstanceIdError,
         GroupAuthorizationFailedError,
+        GroupIdNotFoundError,
         GroupMaxSizeReachedError,
         IllegalArgumentError,
         IllegalStateError,
         InconsistentGroupProtocolError,
+        InvalidCommitOffsetSizeError,
         InvalidGroupIdError,
         InvalidReceiveError,
         InvalidRecordStateError,
+        InvalidRequestError,
+        InvalidSessionTimeoutError,
         InvalidTopicError,
         KafkaConfigurationError,
         KafkaConnectionError,
@@ -72,12 +84,16 @@ else:
         KafkaTimeoutError,
         LogTruncationError,
         NoOffsetForPartitionError,
+        OffsetMetadataTooLargeError,
         OffsetOutOfRangeError,
         RebalanceInProgressError,
         RetriableError,
         SaslAuthenticationFailedError,
         ShareSessionNotFoundError,
         TopicAuthorizationFailedError,
+        UnknownError,
+        UnknownTopicIdError,
+        UnknownTopicOrPartitionError,
         UnreleasedInstanceIdError,
         UnsupportedAssignorError,
         UnsupportedSaslMechanismError,
@@ -102,6 +118,7 @@ __all__ = [
     "FencedInstanceIdError",
     "ForkedConsumerError",
     "GroupAuthorizationFailedError",
+    "GroupIdNotFoundError",
     "GroupMaxSizeReachedError",
     "IllegalArgumentError",
     "IllegalStateError",
@@ -109,11 +126,14 @@ __all__ = [
     "InconsistentGroupProtocolError",
     "InvalidArgumentError",
     "InvalidAssignmentError",
+    "InvalidCommitOffsetSizeError",
     "InvalidGroupIdError",
     "InvalidOptionError",
     "InvalidReceiveError",
     "InvalidRecordStateError",
     "InvalidRegularExpressionError",
+    "InvalidRequestError",
+    "InvalidSessionTimeoutError",
     "InvalidTopicError",
     "KafkaConfigurationError",
     "KafkaConnectionError",
@@ -126,7 +146,9 @@ __all__ = [
     "NoGroupError",
     "NoOffsetForPartitionError",
     "NotAssignedError",
+    "OffsetMetadataTooLargeError",
     "OffsetOutOfRangeError",
+    "PositionOutOfRangeError",
     "RebalanceCallbackError",
     "RebalanceInProgressError",
     "RecordDeserializationError",
@@ -143,6 +165,9 @@ __all__ = [
     "TopicAuthorizationFailedError",
     "TopicsDeniedError",
     "UnexpectedResponseError",
+    "UnknownError",
+    "UnknownTopicIdError",
+    "UnknownTopicOrPartitionError",
     "UnreleasedInstanceIdError",
     "UnsupportedAssignorError",
     "UnsupportedCodecError",
@@ -255,6 +280,20 @@ class NotAssignedError(IllegalStateError, ValueError, KeyError):
     def __str__(self) -> str:
         """Return the message without the quotes that KeyError adds."""
         return RuntimeError.__str__(self)
+
+
+class PositionOutOfRangeError(OffsetOutOfRangeError):
+    """A log does not contain a position. The argument maps partitions to positions."""
+
+    def __str__(self) -> str:
+        """Name the positions, and the next step."""
+        positions: dict[TopicPartition, int] = self.args[0]
+        names = (f"offset {at} of {tp.topic}-{tp.partition}" for tp, at in positions.items())
+        return (
+            f"{type(self).__name__}: {', '.join(names)} is not in the log (too old, beyond its "
+            "end, or the topic was recreated), and auto_offset_reset='none': call seek(), or set "
+            "auto_offset_reset; beginning_offsets() and end_offsets() return the range"
+        )
 
 
 class RebalanceCallbackError(KafkaError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -37,7 +37,14 @@ def lazy_names(
         setattr(sys.modules[package], name, found)
         return found
 
-    def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+    return imported, lambda: listed(package, homes)
 
-    return imported, listed
+
+def listed(package: str, public: Iterable[str]) -> list[str]:
+    """Return what `dir()` shows of a package: its public names, and its modules in use."""
+    found = (
+        name
+        for name in vars(sys.modules[package])
+        if name.startswith("__") or f"{package}.{name}" in sys.modules
+    )
+    return sorted({*public, *found})

@@ -74,13 +74,17 @@ class Config(Options):
 
     def __repr__(self) -> str:
         """Show the options that differ from the defaults, without secrets."""
-        parts = []
+        return f"Config({', '.join(self.changed())})"
+
+    def changed(self) -> list[str]:
+        """Return the options that differ from the defaults as text, without secrets."""
         default = Config()
-        for spec in dataclasses.fields(self):
-            value = getattr(self, spec.name)
-            if value != getattr(default, spec.name):
-                parts.append(f"{spec.name}={show(value, secret=option_of(spec).secret)}")
-        return f"Config({', '.join(parts)})"
+        values = ((spec, getattr(self, spec.name)) for spec in dataclasses.fields(self))
+        return [
+            f"{spec.name}={show(value, secret=option_of(spec).secret)}"
+            for spec, value in values
+            if value != getattr(default, spec.name)
+        ]
 
     def by_name(self) -> ShownOptions:
         """Return the options by name, in the form in which the user gave them."""

@@ -15,6 +15,13 @@ log = client_logger(__name__)
 #: Names of kafka-python 2.x, and their present names.
 _RENAMED: Final = {"api_version_auto_timeout_ms": "bootstrap_timeout_ms"}
 _WITHOUT_EFFECT: Final = {"legacy_iterator"}
+_TOPICS: Final = "topics come first, without a name: KafkaConsumer('orders', ...)"
+#: What other clients take as an option.
+_ELSEWHERE: Final = {
+    "loop": "AsyncKafkaConsumer takes the event loop that runs",
+    "topic": _TOPICS,
+    "topics": _TOPICS,
+}
 
 
 def current_names(options: Mapping[str, object], known: Collection[str]) -> Mapping[str, object]:
@@ -44,13 +51,30 @@ def _check_renamed(name: str, present: str, options: Collection[str]) -> None:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
+    # For errors only.
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    from kafka import KafkaProducer  # noqa: PLC0415
+
+    from tandem_kafka.config.librdkafka import PROPERTIES  # noqa: PLC0415
+
     underscored = name.replace(".", "_")
     if underscored != name and underscored in known:
         return f"{name!r} (write it with underscores: {underscored!r})"
-    from difflib import get_close_matches  # noqa: PLC0415 - for errors only
-
     near = get_close_matches(underscored, known, n=1)
-    return f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name)
+    if underscored in _ELSEWHERE:
+        advice = _ELSEWHERE[underscored]
+    elif underscored in KafkaProducer.DEFAULT_CONFIG:
+        here = f"; of a consumer: {near[0]!r}" if near else ""
+        advice = f"an option of KafkaProducer{here}"
+    elif (found := PROPERTIES.get(underscored.replace("_", "."))) is not None:
+        here = f"here it is {found.option!r}" if found.option else "it has no meaning here"
+        advice = f"of librdkafka; {here}"
+    elif near:
+        advice = f"did you mean {near[0]!r}?"
+    else:
+        advice = "help(KafkaConsumer) describes all options"
+    return f"{name!r} ({advice})"
 
 
 #: The simulated cluster of tandem-kafka-testing makes consumers with the options of a test.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kafka.util import ensure_valid_topic_name
 
@@ -25,6 +25,9 @@ from tandem_kafka.types import (
     epoch_of,
 )
 
+#: A name with one of these is meant as a pattern.
+_REGEX: Final = frozenset("*+?^$|()[]{}\\")
+
 
 def check_subscription(topics: Any, pattern: Any) -> frozenset[str]:
     """Return the topics to subscribe to; empty if there is a pattern.
@@ -34,23 +37,34 @@ def check_subscription(topics: Any, pattern: Any) -> frozenset[str]:
         InvalidArgumentError: Neither is given, or a topic name is invalid.
         TypeError: `topics` is not a collection of str.
     """
-    names = check_topics(() if topics is None else topics)
+    names = check_names(() if topics is None else topics)
     if names and pattern is not None:
         msg = f"subscribe() takes topics or a pattern, not both; got {show(topics)} and {pattern!r}"
         raise IllegalStateError(msg)
     if not names and pattern is None:
         msg = "subscribe() needs topics or a pattern; to end a subscription, call unsubscribe()"
         raise InvalidArgumentError(msg)
-    for name in names:
-        _check_topic_name(name)
     return names
 
 
-def _check_topic_name(name: str) -> None:
-    try:
-        ensure_valid_topic_name(name)
-    except ValueError as error:
-        raise InvalidArgumentError(str(error)) from None
+def check_names(topics: Any) -> frozenset[str]:
+    """Return the names of topics to subscribe to.
+
+    Raises:
+        TypeError: `topics` is not a collection of str.
+        InvalidArgumentError: A name is invalid.
+    """
+    names = check_topics(topics)
+    for name in names:
+        try:
+            ensure_valid_topic_name(name)
+        except ValueError as error:
+            raise InvalidArgumentError(f"{error}{_advice_on(name)}") from None
+    return names
+
+
+def _advice_on(name: str) -> str:
+    return f"; for a pattern, subscribe(pattern={show(name)})" if _REGEX.intersection(name) else ""
 
 
 def check_topics(topics: Any) -> frozenset[str]:
@@ -61,13 +75,21 @@ def check_topics(topics: Any) -> frozenset[str]:
         InvalidArgumentError: A name is blank.
     """
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
-        msg = f"topics must be a collection of names, got {show(topics)}"
+        advice = f"; pass [{show(topics)}]" if isinstance(topics, str) else ""
+        msg = f"topics must be a collection of names, got {show(topics)}{advice}"
         raise TypeError(msg)
     names = list(topics)
     for name in names:
         if not isinstance(name, str):
-            # Other clients take a dict of options, passwords included.
             msg = f"a topic must be a str, got {show(name)}"
+            if isinstance(name, Mapping):  # other clients take a dict of options
+                msg += (
+                    "; options are keyword arguments: KafkaConsumer('orders', "
+                    "bootstrap_servers=...); for librdkafka's properties, use "
+                    "tandem_kafka.confluent.Consumer"
+                )
+            elif isinstance(name, list | tuple | set | frozenset):
+                msg += "; KafkaConsumer('a', 'b') and subscribe(['a', 'b']) take the names"
             raise ArgumentTypeError(msg)
         if not name.strip():
             msg = f"a topic must be a non-empty str, got {name!r}"
@@ -258,7 +280,14 @@ def check_timestamps(timestamps: Any) -> dict[TopicPartition, int]:
     copy = {}
     for tp, timestamp in timestamps.items():
         check_partition(tp, "a key of timestamps")
-        whole = int(timestamp)
+        try:
+            whole = int(timestamp)
+        except (TypeError, ValueError):
+            msg = (
+                f"the timestamp of {tp} must be a number of milliseconds since 1970, got "
+                f"{timestamp!r}; of a datetime it is int(at.timestamp() * 1000)"
+            )
+            raise ArgumentTypeError(msg) from None
         _check_number(whole, f"the timestamp of {tp}")
         copy[tp] = whole
     return copy

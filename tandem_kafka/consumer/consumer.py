@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
 from tandem_kafka.config import Config, default_config, sealed
+from tandem_kafka.config.described import described
+from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.methods.blocking_methods import BlockingMethods
 from tandem_kafka.consumer.methods.kafka_python_attributes import KafkaPythonAttributes
@@ -38,6 +40,7 @@ class _Defaults:
         return found
 
 
+@described
 class KafkaConsumer(
     PlainMethods,
     BlockingMethods,
@@ -122,6 +125,7 @@ class KafkaConsumer(
     def _start(
         self, config: Config, runtime: Runtime, topics: Sequence[str], transport: Any = None
     ) -> None:
+        check_names(topics)  # before any wait
         self._config, self._written = named_client(config)
         callers = Threads(runtime.clock, runtime.driver)
         self._begin(ConsumerParts(self._config, runtime, callers, transport), topics)

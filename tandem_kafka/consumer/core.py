@@ -8,12 +8,12 @@ from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
 from tandem_kafka.config import Config
+from tandem_kafka.consumer.arguments import check_wait
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.errors import (
     ConcurrentModificationError,
     ConsumerClosedError,
     ForkedConsumerError,
-    InvalidArgumentError,
     KafkaTimeoutError,
     NoGroupError,
     WakeupError,
@@ -338,9 +338,12 @@ class Core:
         """Return the deadline for a timeout; None means `default_api_timeout_ms`."""
         if timeout_ms is None:
             timeout_ms = self.config.default_api_timeout_ms
-        if timeout_ms < 0:
-            msg = f"timeout_ms must not be negative, got {timeout_ms!r}"
-            raise InvalidArgumentError(msg)
+        try:
+            valid = timeout_ms >= 0
+        except TypeError:
+            valid = False
+        if not valid:
+            check_wait("timeout_ms", timeout_ms)
         return self.clock.after_ms(min(timeout_ms, NO_DEADLINE_MS // 2))
 
     # --- events and waiting --------------------------------------------------------------------

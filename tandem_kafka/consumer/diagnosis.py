@@ -7,8 +7,10 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
+from tandem_kafka.consumer.concurrent_calls import WithCore
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
@@ -82,9 +84,10 @@ def diagnose(core: Core) -> str:
         *_activity(health),
         *(f"trouble: {trouble}" for trouble in health.troubles),
         *_partitions(health.partitions),
-        f"options: {core.config!r}",
+        "options:",
+        *(f"  {option}" for option in core.config.changed()),
         "",
-        *_stacks(),
+        *_stacks(core),
     ]
     return "\n".join(core.client.secrets.line(line, keep="\n\t") for line in lines)
 
@@ -145,13 +148,36 @@ def _partitions(partitions: Mapping[TopicPartition, PartitionHealth]) -> Iterato
         yield f"  {tp.topic}-{tp.partition}: position {position}, lag {lag}{stuck}"
 
 
-def _stacks() -> Iterator[str]:
-    """Return the stacks of all threads of the process."""
+def _stacks(core: Core) -> Iterator[str]:
+    """Return the stacks of all threads of the process: first those that use the consumer."""
     names = thread_names()
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001 - documented
+    frames = sys._current_frames()  # noqa: SLF001 - documented
+    ranks = {
+        ident: _rank(core, ident, names.get(ident, ""), frame) for ident, frame in frames.items()
+    }
+    for ident in sorted(frames, key=ranks.__getitem__):
         yield f"thread {names.get(ident, str(ident))}:"
-        yield "".join(traceback.format_stack(frame)).rstrip()
+        yield "".join(traceback.format_stack(frames[ident])).rstrip()
         yield ""
+
+
+def _rank(core: Core, ident: int, name: str, frame: FrameType) -> int:
+    """Return the place of a thread: a handler is looked for, so that of the reader is first."""
+    if ident == core.reader:
+        return 0
+    if name.startswith("tandem-kafka-"):  # of this package
+        return 4
+    if any(_uses(each, core) for each, _ in traceback.walk_stack(frame)):
+        return 1
+    return 2 if name == "MainThread" else 3
+
+
+def _uses(frame: FrameType, core: Core) -> bool:
+    """Tell whether a function of the application has the consumer in a local variable."""
+    return not str(frame.f_globals.get("__name__")).startswith("tandem_kafka.") and any(
+        isinstance(each, WithCore) and vars(each).get("_core") is core
+        for each in tuple(frame.f_locals.values())
+    )
 
 
 def diagnose_on_signal(

@@ -13,7 +13,7 @@ from tandem_kafka.consumer.core import Core
 from tandem_kafka.state.failures import LASTING_MS, FailingRequest
 from tandem_kafka.state.group import NO_GENERATION
 from tandem_kafka.state.partition import AssignedPartition, FetchState
-from tandem_kafka.state.topic_troubles import TopicTrouble
+from tandem_kafka.state.topic_troubles import TopicTrouble, lacking
 from tandem_kafka.types import Node, TopicPartition, names_of
 
 #: The network thread sleeps for at most five seconds. After this time without an iteration, it is
@@ -289,6 +289,8 @@ def _topics(core: Core, fetched: Iterable[TopicPartition] | None) -> _Topics:
     assigned = {tp.topic for tp in fetched}
     topics = subscription.topics | assigned
     found = core.engine.topic_troubles.of(topics, assigned)
+    if not subscription.auto_assigned:
+        found = {**lacking(fetched, core.engine.metadata.snapshot), **found}
     return _Topics(found, found.keys() == topics)
 
 

@@ -98,6 +98,7 @@ class SaslExchange:
         self._protocol = settings.security_protocol
         self._config = {option: getattr(settings, option) for option in _OPTIONS}
         self._config["host"] = host
+        self._user = self._config[_USER]
         if name in _COMPUTE_ONLY:
             # They only use it to log a warning for each connection.
             del self._config["security_protocol"]
@@ -221,7 +222,8 @@ class SaslExchange:
     def _rejection(self, answer: Any) -> str:
         reason = str(answer.error_message or _NO_REASON)
         if not self._needs_token:
-            return reason
+            user = self._user
+            return reason if user is None else f"{reason}; check {_USER}={user!r} and its password"
         if isinstance(self._provider, OidcTokens):
             self._provider.discard()
         return (

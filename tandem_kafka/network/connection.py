@@ -473,16 +473,21 @@ def closed_at_first_request(node: Node, error: Exception) -> Exception:
     return named
 
 
+#: What OpenSSL and rustls say of a certificate whose CA is not trusted.
+_UNTRUSTED: Final = ("issuer certificate", "self-signed", "self signed", "first certificate")
+
+
 def with_certificate_hint(error: Exception, settings: Config) -> Exception:
-    """Name the missing option if the broker rejects a client without a certificate."""
-    given = settings.ssl_certfile is not None or settings.ssl_context is not None
+    """Name the missing option if a certificate is rejected, of the broker or of this client."""
     text = reason_of(error)
-    if given or not isinstance(error, TlsAuthenticationError) or "alert" not in text.lower():
+    if not isinstance(error, TlsAuthenticationError) or settings.ssl_context is not None:
         return error
-    if "certificate" not in text.lower():
+    if "verify failed" in text and any(each in text for each in _UNTRUSTED):
+        advice = "set ssl_cafile to a file with the CA of the broker's certificate"
+    elif settings.ssl_certfile is None and all(w in text.lower() for w in ("alert", "certificate")):
+        advice = "if the broker requires a client certificate, set ssl_certfile and ssl_keyfile"
+    else:
         return error
-    named: Exception = TlsAuthenticationError(
-        f"{text}; if the broker requires a client certificate, set ssl_certfile and ssl_keyfile"
-    )
+    named: Exception = TlsAuthenticationError(f"{text}; {advice}")
     named.__cause__ = error
     return named

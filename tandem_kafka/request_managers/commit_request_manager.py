@@ -23,6 +23,7 @@ from tandem_kafka.errors import (
     BrokerResponseError,
     CommitDuringRebalanceError,
     CommitFailedError,
+    FencedInstanceIdError,
     KafkaError,
     RebalanceInProgressError,
     RetriableCommitFailedError,
@@ -37,6 +38,7 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
+from tandem_kafka.request_managers.group_errors import advised
 from tandem_kafka.request_managers.reactions import (
     COMMIT,
     COMMIT_RELEASING,
@@ -352,7 +354,7 @@ class CommitRequestManager(RequestManager):
         if reaction is Reaction.FENCED:
             self._fail(commit, _fenced(commit.offsets, error))
         elif reaction is Reaction.FAIL:
-            self._fail(commit, error)
+            self._fail(commit, advised(error, self._context.config))
         elif not commit.retry:
             transient = RetriableCommitFailedError(
                 f"the commit failed with a transient error: {error}; commit again"
@@ -414,14 +416,17 @@ class CommitRequestManager(RequestManager):
                 )
             return
         transient = isinstance(future.error, KafkaError) and future.error.retriable
-        closing = self._give_up_ms is not None
+        retried = self._give_up_ms is None and (
+            isinstance(future.error, CommitDuringRebalanceError)
+            or not isinstance(future.error, (CommitFailedError, FencedInstanceIdError))
+        )
         due = self._outage.failed(now_ms, patient=transient)
         log.log(
             logging.WARNING if due else logging.DEBUG,
             "auto-commit of %s failed: %s%s",
             offsets_text(offsets),
             future.error,
-            "" if closing else "; it is retried after auto_commit_interval_ms",
+            "; it is retried after auto_commit_interval_ms" if retried else "",
         )
 
     def _fail_all(self, error: Exception) -> None:

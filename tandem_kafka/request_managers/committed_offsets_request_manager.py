@@ -16,6 +16,7 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
+from tandem_kafka.request_managers.group_errors import group_error
 from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction, reaction_to
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest
@@ -168,7 +169,7 @@ class CommittedOffsetsRequestManager(RequestManager):
         message, version = response.message, response.version
         group = message.groups[0] if version >= FIRST_VERSION_WITH_GROUPS else message
         if group.error_code:
-            raise for_code(group.error_code)(self._context.group.metadata.group_id)
+            raise group_error(group.error_code, self._context.config)
         asked = lookup.pending
         entries = requested_entries(
             group.topics, asked, names if version >= FIRST_VERSION_WITH_IDS else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tandem_kafka.errors import for_code
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.outages import Outage
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, Purpose, ToNode
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.group_errors import group_error
 from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction, reaction_to
 from tandem_kafka.types import Node
 from tandem_kafka.wire.hosts import advertised
@@ -124,7 +124,7 @@ class CoordinatorRequestManager(RequestManager):
     def _handle_response(self, response: ClientResponse) -> None:
         found = _coordinator_of(response)
         if found.error_code:
-            raise for_code(found.error_code)(found.error_message or self._group_id)
+            raise group_error(found.error_code, self._context.config, found.error_message)
         self._found(advertised(found.node_id, found.host, found.port))
 
     def _handle_error(self, error: Exception) -> None:

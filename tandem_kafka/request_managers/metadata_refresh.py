@@ -30,6 +30,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.runtime.native import implementation
 from tandem_kafka.state.subscription import SubscriptionKind
+from tandem_kafka.state.topic_troubles import lacking
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.hosts import advertised
@@ -447,15 +448,19 @@ class MetadataRefresher(RequestManager):
         self._requested = True
 
     def _note_errors(self, answer: ClusterSnapshot, now_ms: int) -> None:
+        troubles, subscription = self._context.topic_troubles, self._context.subscription
         errors = answer.topic_errors
         unauthorized = {
             t for t, e in errors.items() if issubclass(e, TopicAuthorizationFailedError)
         }
         invalid = sorted(t for t, e in errors.items() if issubclass(e, InvalidTopicError))
-        own = self._context.subscription.topics_of_interest()
+        own = subscription.topics_of_interest()
         requested = self._response_topics or ()
         absent = {name for name in requested if errors.get(name) is UNKNOWN_TOPIC}
-        self._context.topic_troubles.note_undescribed(
+        if subscription.kind is SubscriptionKind.USER_ASSIGNED:  # a coordinator knows them all
+            found = lacking(subscription.assigned, self._context.metadata.snapshot)
+            troubles.note_lacking(found, now_ms)
+        troubles.note_undescribed(
             unauthorized & own,
             own.intersection(invalid),
             absent & own,

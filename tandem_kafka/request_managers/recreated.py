@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from tandem_kafka.errors import OffsetOutOfRangeError
+from tandem_kafka.errors import PositionOutOfRangeError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
@@ -144,7 +144,7 @@ class RecreatedTopics:
             position = state.position
             if self._positions.apply_reset_policy([state]) and position is not None:
                 self._doubts[state] = replace(doubt, reported=True)
-                error = OffsetOutOfRangeError({tp: position.offset})
+                error = PositionOutOfRangeError({tp: position.offset})
                 self._context.buffer.add(
                     CompletedFetch(state, doubt.base, error=error, sticky=True)
                 )

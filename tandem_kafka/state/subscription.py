@@ -72,7 +72,10 @@ class SubscriptionState:
         """
         state = self.assigned.get(tp)
         if state is None:
-            msg = f"No current assignment for partition {tp.topic}-{tp.partition}"
+            advice = "subscribe() or assign() first"
+            if self.auto_assigned:
+                advice = "poll() until it is assigned, or make the call in on_partitions_assigned()"
+            msg = f"No current assignment for partition {tp.topic}-{tp.partition}: {advice}"
             raise NotAssignedError(msg)
         return state
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tandem_kafka.errors import TopicsDeniedError, acl_command
 from tandem_kafka.logs import RecentLines, client_logger
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import ClusterSnapshot, TopicPartition
 
 log = client_logger(__name__)
 
@@ -37,6 +37,7 @@ class TopicTroubles:
         "_created",
         "_denied_ms",
         "_described",
+        "_lacking_since_ms",
         "_lines",
         "_unreadable",
     )
@@ -46,6 +47,7 @@ class TopicTroubles:
         self._described: Mapping[str, TopicTrouble] = {}
         self._unreadable: Mapping[str, TopicTrouble] = {}
         self._absent_since_ms: dict[str, int] = {}
+        self._lacking_since_ms: dict[str, int] = {}
         #: The topics that the last request has created.
         self._created: frozenset[str] = frozenset()
         #: The partitions whose last fetch was denied, and when.
@@ -110,6 +112,16 @@ class TopicTroubles:
             **undescribed,
         }
 
+    def note_lacking(self, found: Mapping[str, TopicTrouble], now_ms: int) -> None:
+        """Log what `lacking` has found for a second: a partition may just have been created."""
+        since_ms = {name: self._lacking_since_ms.get(name, now_ms) for name in found}
+        self._lacking_since_ms = since_ms
+        lasting = [name for name, at_ms in since_ms.items() if now_ms - at_ms >= PATIENCE_MS]
+        for name in self._to_log("lacking", lasting, now_ms):
+            log.warning(
+                "%s; until then, it has no records", found[name].text, fields={"topic": name}
+            )
+
     def note_fetch(self, tp: TopicPartition, now_ms: int, *, denied: bool) -> None:
         """Note whether the last fetch of a partition was denied: this client may not read it.
 
@@ -133,6 +145,26 @@ class TopicTroubles:
         return [name for name in sorted(topics) if self._lines.take((line, name), now_ms)]
 
 
+def lacking(
+    partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
+) -> dict[str, TopicTrouble]:
+    """Return the trouble of each topic that exists without some of these partitions."""
+    numbers: dict[str, list[int]] = {}
+    for tp in partitions:
+        topic = snapshot.topics.get(tp.topic)
+        if topic is not None and tp.partition not in topic.partitions:
+            numbers.setdefault(tp.topic, []).append(tp.partition)
+    return {
+        name: TopicTrouble(
+            f"the topic {name!r} has {len(snapshot.topics[name].partitions)} partitions, counted "
+            f"from 0, and none is {', '.join(map(str, sorted(each)))}: correct assign(), or add "
+            "partitions",
+            missing=True,
+        )
+        for name, each in numbers.items()
+    }
+
+
 _MISSING = "the topic {!r} does not exist, or this client may not see it; check the name"
 _INVALID = "the cluster rejects the topic name {!r}; correct the subscription"
 
@@ -143,7 +175,7 @@ def _missing(troubles: Mapping[str, TopicTrouble]) -> set[str]:
 
 def _denied(topic: str, operation: str) -> TopicTrouble:
     """Return the trouble of a topic that this client may not describe or read."""
-    cure, verb = acl_command(operation, "topic", topic), operation.lower()
+    cure, verb = acl_command("Read", "topic", topic), operation.lower()  # allows Describe, too
     return TopicTrouble(f"this client may not {verb} the topic {topic!r}; grant it: {cure}")
 
 
@@ -153,7 +185,7 @@ def _log_denied(operation: str, names: Iterable[str]) -> None:
             "this client may not %s the topic %r; grant it: %s",
             operation.lower(),
             name,
-            acl_command(operation, "topic", name),
+            acl_command("Read", "topic", name),
             fields={"topic": name},
         )
 

@@ -15,11 +15,15 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from kafka.errors import UnknownTopicOrPartitionError
 
 from tandem_kafka.config import sealed
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, InvalidArgumentError
+from tandem_kafka.errors import (
+    ForkedConsumerError,
+    IllegalStateError,
+    InvalidArgumentError,
+    UnknownTopicOrPartitionError,
+)
 from tandem_kafka.runtime import MonotonicClock, new_lock
 from tandem_kafka.tables.progress import Progress
 from tandem_kafka.tables.reader import SpanReader

@@ -104,6 +104,11 @@ class Database:
         except Exception:  # noqa: BLE001 - each module has its own
             self._repeatedly(self._create)
 
+    def __repr__(self) -> str:
+        """Show the table and the kind of database."""
+        module = type(self._connection).__module__.partition(".")[0].removeprefix("_")
+        return f"<{type(self).__name__} {module}, table {self._table!r}>"
+
     def acquire(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int | None]:

@@ -32,6 +32,11 @@ def check_errors(errors: object) -> None:
         raise InvalidArgumentError(msg)
 
 
+def shown(decoder: object, schema: pa.DataType, errors: DecodeErrors) -> str:
+    """Return the repr of a decoder."""
+    return f"<{type(decoder).__name__} {schema}, errors={errors!r}>"
+
+
 class Decoder:
     """A decoder that is written in Rust.
 
@@ -60,6 +65,12 @@ class Decoder:
         Fields of structs are nullable, even if no value lacks them: those of a tombstone are null.
         """
         return pa.field(self._decoder.data_type).type
+
+    def __repr__(self) -> str:
+        """Show the type of the decoded column, and what happens to errors."""
+        if not hasattr(self, "_decoder"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without a schema>"
+        return shown(self, self.schema, self.errors)
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
         """Return the decoded column, and what could not be decoded: its row, and why.

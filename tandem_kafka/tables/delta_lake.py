@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from tandem_kafka.config.shown import show
 from tandem_kafka.errors import SinkFencedError
 from tandem_kafka.tables.sink import NO_TOPICS, merged_schema
 from tandem_kafka.tables.storage import storage
@@ -48,6 +49,10 @@ class DeltaLake:
         self._epochs: dict[TopicPartition, int] = {}
         self._written: pa.Table | None = None
         self._opened: DeltaTable | None = None
+
+    def __repr__(self) -> str:
+        """Show the address, without credentials."""
+        return f"<{type(self).__name__} {show(self._address)}>"
 
     def acquire(
         self, partitions: Collection[TopicPartition]

@@ -154,6 +154,14 @@ class Landing:
         """How many records this object has committed to the table."""
         return self._total
 
+    def __repr__(self) -> str:
+        """Show the consumer and the table, and what has been committed."""
+        runs = "running" if self._running else "not running"
+        return (
+            f"<{type(self).__name__} of {self._consumer!r} into {self._sink!r}: {runs}, records "
+            f"committed: {self._total}>"
+        )
+
     def stop(self) -> None:
         """End ``run()`` after a last commit. Any thread or signal handler may call this.
 

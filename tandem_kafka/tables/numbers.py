@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tandem_kafka.tables.decoder import check_errors
+from tandem_kafka.tables.decoder import check_errors, shown
 from tandem_kafka.types import DecodeErrors
 
 #: The codes of `array` for the types.
@@ -40,6 +40,10 @@ class _Number:
     def __init__(self, *, errors: DecodeErrors = "raise") -> None:
         check_errors(errors)
         self.errors: DecodeErrors = errors
+
+    def __repr__(self) -> str:
+        """Show the type, and what happens to errors."""
+        return shown(self, self.schema, self.errors)
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
         """Return the decoded column, and what could not be decoded: its row, and why.

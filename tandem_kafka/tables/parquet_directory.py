@@ -72,6 +72,10 @@ class ParquetDirectory:
         self._written: dict[TopicPartition, Path] = {}
         self._schema: pa.Schema | None = None
 
+    def __repr__(self) -> str:
+        """Show the directory."""
+        return f"<{type(self).__name__} {str(self._root)!r}>"
+
     def files(self) -> list[Path]:
         """Return the files whose records are committed, in the order of partitions and offsets."""
         found: list[Path] = []

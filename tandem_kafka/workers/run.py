@@ -165,6 +165,8 @@ R = TypeVar("R", bound=Run)
 class Runs(Generic[R]):
     """Keeps track of the runs."""
 
+    _consumer: Any
+
     def __init__(self, runtime: Runtime, client: ClientNames) -> None:
         self._runtime = runtime
         self._client = client
@@ -215,3 +217,8 @@ class Runs(Generic[R]):
         """
         control = self._control
         return self._done_before + (0 if control is None else control.done)
+
+    def __repr__(self) -> str:
+        """Show the consumer, and what has been done."""
+        runs = "running" if self._in_progress else "not running"
+        return f"<{type(self).__name__} of {self._consumer!r}: {runs}, records done: {self.done}>"

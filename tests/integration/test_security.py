@@ -113,8 +113,8 @@ REFUSED: dict[str, tuple[Wrong, type[KafkaError], str]] = {
         SaslAuthenticationFailedError,
         "invalid credentials",
     ),
-    "unknown authority": (_unknown_authority, TlsAuthenticationError, "certificate verify failed"),
-    "no authority": (_no_authority, TlsAuthenticationError, "certificate verify failed"),
+    "unknown authority": (_unknown_authority, TlsAuthenticationError, "set ssl_cafile"),
+    "no authority": (_no_authority, TlsAuthenticationError, "set ssl_cafile"),
 }
 
 

@@ -142,7 +142,7 @@ def test_an_error_that_poll_raises_is_logged(caplog: pytest.LogCaptureFixture) -
         consumer = start(value_deserializer=int)
         with pytest.raises(RecordDeserializationError):
             take(consumer, 1)
-    assert any("poll() raises an error" in line for line in caplog.messages)
+    assert any("poll() raised an error" in line for line in caplog.messages)
 
 
 def test_a_closed_consumer_has_no_metrics() -> None:

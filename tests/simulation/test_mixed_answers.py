@@ -266,7 +266,7 @@ def test_two_errors_at_once_are_both_raised_and_logged_once_a_minute(
         assert raised.keys() == {TopicsDeniedError, GroupAuthorizationFailedError}
         assert min(raised.values()) >= 20
         lines = warnings_of(caplog)
-        assert sum("poll() raises an error" in each for each in lines) == 2
+        assert sum("poll() raised an error" in each for each in lines) == 2
         assert len(lines) <= 4
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+import threading
+from typing import Any
 
 import pytest
+
+from tandem_kafka import KafkaConsumer
 
 pytestmark = pytest.mark.real_time
 
@@ -44,6 +49,30 @@ def test_a_signal_prints_the_diagnosis_of_every_consumer() -> None:
     assert "group 'readers': state " in text
     assert "thread MainThread:" in text
     assert "geheim" not in text
+
+
+def test_the_thread_that_polls_comes_first_and_threads_of_the_package_last() -> None:
+    options: Any = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 0}
+    seen, end = threading.Event(), threading.Event()
+
+    def handle() -> None:
+        with KafkaConsumer("orders", **options, max_poll_records=7) as consumer:
+            found.append(consumer)
+            seen.set()
+            end.wait(60)
+
+    found: list[KafkaConsumer] = []
+    thread = threading.Thread(target=handle, name="handles orders")
+    thread.start()
+    seen.wait(60)
+    text = found[0].diagnose()
+    end.set()
+    thread.join(60)
+    names = re.findall(r"^thread (.*):$", text, re.MULTILINE)
+    assert names[:2] == ["handles orders", "MainThread"]
+    assert names[-1].startswith("tandem-kafka-network")
+    assert "\noptions:\n" in text
+    assert "\n  max_poll_records=7\n" in text
 
 
 def test_without_a_consumer_it_says_so() -> None:

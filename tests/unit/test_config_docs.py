@@ -14,6 +14,7 @@ import pytest
 from kafka.net.sasl import SASL_MECHANISMS
 
 from docs.generated.options import table
+from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer
 from tandem_kafka.config import Config, ConsumerOptions
 from tandem_kafka.config import typed as typed_options
 from tandem_kafka.config.option import option_of
@@ -33,6 +34,25 @@ WIDER |= {"sasl_oauthbearer_assertion_private_key_passphrase"}
 
 def test_the_table_shows_no_object():
     assert " object at 0x" not in table()
+
+
+@pytest.mark.parametrize("kind", [KafkaConsumer, AsyncKafkaConsumer])
+def test_help_and_completion_know_every_option(kind: type):
+    text = inspect.getdoc(kind) or ""
+    assert text.startswith("Reads records from a Kafka cluster")
+    for spec in dataclasses.fields(Config):
+        assert f"\n    {spec.name}: " in text
+        assert spec.name in inspect.signature(kind).parameters
+    assert inspect.signature(kind).bind("orders", legacy_iterator=True)  # a former name
+
+
+def test_a_subclass_has_its_own_signature():
+    class Orders(KafkaConsumer):
+        def __init__(self, region: str) -> None: ...
+
+        def __del__(self) -> None: ...
+
+    assert list(inspect.signature(Orders).parameters) == ["region"]
 
 
 def test_the_typed_options_are_the_options():

@@ -50,6 +50,16 @@ def test_every_name_can_be_imported(name: str) -> None:
     assert name in dir(tandem_kafka)
 
 
+@pytest.mark.parametrize(
+    "package", [tandem_kafka, assignors, config, observability, tables, workers]
+)
+def test_completion_shows_what_is_public(package: ModuleType) -> None:
+    """With its modules in use, and not what the package itself imports."""
+    names = {name for name in dir(package) if not name.startswith("__")}
+    for name in names - {*package.__all__}:
+        assert getattr(package, name) is sys.modules[f"{package.__name__}.{name}"]
+
+
 def test_type_hints_of_the_constructor_can_be_read() -> None:
     """Tools for dependency injection ask for them."""
     assert get_type_hints(tandem_kafka.KafkaConsumer.__init__)["return"] is NoneType

@@ -48,6 +48,8 @@ _ADVICE: Final = {
     "UnsupportedVersionError": "this broker is too old for the command",
     "IncompatibleBrokerVersion": "this broker is too old for the command",
 }
+#: What the text of an error has that says what to do.
+_ADVISED: Final = ("; check ", "; grant it: ", "; set ")
 
 
 class CommandError(Exception):
@@ -132,7 +134,8 @@ def _with_advice(error: BaseException, text: str) -> str:
     names = _mro(error)
     if "KafkaError" in names:
         advice = next((_ADVICE[name] for name in names if name in _ADVICE), None)
-        return f"{text}; {advice}" if advice and advice not in text else text
+        said = advice != _DOCTOR and any(each in text for each in _ADVISED)
+        return f"{text}; {advice}" if advice and advice not in text and not said else text
     return (
         f"{names[0]}: {text}; this is a defect in tandem-kafka: repeat the command with --verbose "
         "and report what it prints"

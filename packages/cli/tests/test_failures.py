@@ -49,6 +49,11 @@ COMMAND = [sys.executable, "-m", "tandem_kafka_cli"]
             1,
             "TopicAuthorizationFailedError: orders; this user",
         ),
+        (
+            SaslAuthenticationFailedError("rejected; check sasl_plain_username='me'"),
+            1,
+            "SaslAuthenticationFailedError: rejected; check sasl_plain_username='me'\n",
+        ),
         (KafkaError("other"), 1, "other"),
         (FileNotFoundError(2, "No such file", "a.txt"), 1, "a.txt: No such file"),
         (click.UsageError("wrong"), 2, "wrong (`tandem-kafka --help` shows the flags)"),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
 from typing_extensions import Unpack
 
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, sealed
+from tandem_kafka.config.described import described
 from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
-from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
+from tandem_kafka.consumer.arguments import check_limit, check_names, check_wait
 from tandem_kafka.consumer.methods.awaitable_methods import AwaitableMethods
 from tandem_kafka.consumer.methods.plain_methods import PlainMethods
 from tandem_kafka.consumer.parts import ConsumerParts, named_client
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _BATCH_RECORDS = 500
 
 
+@described
 class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     """Reads records from a Kafka cluster, in tasks of one asyncio event loop.
 
@@ -102,8 +104,7 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
     def __init__(self, *topics: str, **options: Any) -> None:
         options = sealed(options)
         config = Config.from_options(options)
-        if topics:
-            check_subscription(topics, None)
+        check_names(topics)
         self._topics = topics
         self._config, self._written = named_client(config)
 

@@ -10,6 +10,7 @@ from tandem_kafka.config import sealed
 from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
+from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
@@ -58,6 +59,7 @@ class AsyncShareConsumer(
         **options: Any,
     ) -> None:
         options = sealed(options)
+        check_names(topics)
         self._topics = topics
         config, self._how = share_options(options, acknowledgement, renew, max_processing_ms)
         self._config, self._written = named_client(config)
@@ -71,7 +73,7 @@ class AsyncShareConsumer(
     ) -> dict[TopicPartition, ShareRecords[KeyT, ValueT]]:
         """Return records as soon as there are any; as ``ShareConsumer.poll()``."""
         parts = self._parts
-        given = await uncancelled(lambda: parts.reading.poll(max(0, timeout_ms), max_records))
+        given = await uncancelled(lambda: parts.reading.poll(timeout_ms, max_records))
         batch = self._batch_of(given)
         parts.handing.given = given  # nothing is awaited between this and the return
         return batch

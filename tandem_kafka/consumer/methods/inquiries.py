@@ -92,8 +92,10 @@ class Inquiries(WithCore):
         return self._written()
 
     def __repr__(self) -> str:
-        """Show the client id and the group id."""
+        """Show the client id and the group id, and whether the consumer is closed."""
         if not hasattr(self, "_config"):  # in a traceback of its constructor
             return f"<{type(self).__name__} without options>"
         group = f", group {self._config.group_id!r}" if self._config.group_id is not None else ""
-        return f"<{type(self).__name__} {self._config.client_id!r}{group}>"
+        core = self.__dict__.get("_core")
+        closed = ", closed" if core is not None and core.closed else ""
+        return f"<{type(self).__name__} {self._config.client_id!r}{group}{closed}>"

@@ -18,6 +18,7 @@ from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.logs import ClientNames, RecentLines, client_logger
 from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.runtime.callers import Held
+from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)
@@ -43,7 +44,7 @@ class RaisedErrors:
         if not self._lines.take((type(error), str(error)), now_ms):
             return
         log.warning(
-            "poll() raises an error, one of %d since the last such line: %s",
+            "poll() raised an error (since the last such line: %d): %s",
             self._count,
             error,
             client=self._client,
@@ -87,6 +88,7 @@ class Polling:
         self._reporters = reporters
         self._errors = RaisedErrors(core.client)
         self._event: Poll | None = None
+        self._looked = False
         self.measured = ReaderMeasurements(core.engine.metrics)
         self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
@@ -115,6 +117,13 @@ class Polling:
         if core.suspended and not nested:
             await core.give_way(held)
         core.raise_if_woken()
+        if not self._looked:
+            self._looked = True
+            if core.engine.subscription.kind is SubscriptionKind.NONE:
+                log.warning(
+                    "poll() returns nothing without a subscription; call subscribe() or assign()",
+                    client=core.client,
+                )
         await self._process_events()
         self._reporters.report()
         if (fatal := core.engine.group.fatal) is not None:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config, sealed
+from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.methods.blocking_methods import blocking
 from tandem_kafka.consumer.parts import named_client
@@ -80,6 +81,7 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
         topics: Sequence[str],
         transport: Any = None,
     ) -> None:
+        check_names(topics)  # before any wait
         self._config, self._written = named_client(config)
         self._how = how
         callers = Threads(runtime.clock, runtime.driver)
@@ -113,7 +115,7 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
             UnsupportedVersionError: The cluster has no share groups.
             KafkaError: The cluster denies access, or rejects the membership.
         """
-        given = run(self._parts.reading.poll(max(0, timeout_ms), max_records))
+        given = run(self._parts.reading.poll(timeout_ms, max_records))
         batch = self._batch_of(given)
         # Invariant: this store directly precedes the return. What an interrupt keeps from the
         # application is not accepted by the next call.

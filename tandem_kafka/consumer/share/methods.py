@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem_kafka.consumer.arguments import check_topics, check_wait
+from tandem_kafka.consumer.arguments import check_names, check_wait
 from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread, suspends_poll
 from tandem_kafka.consumer.methods.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.methods.inquiries import Inquiries
@@ -136,7 +136,7 @@ class AwaitableShareMethods(WithCore):
             InvalidArgumentError: A name is not valid.
         """
         deadline_ms = self._core.deadline_ms(None)
-        await self._core.ask(Subscribe(deadline_ms=deadline_ms, topics=check_topics(topics)))
+        await self._core.ask(Subscribe(deadline_ms=deadline_ms, topics=check_names(topics)))
 
     @any_thread
     async def unsubscribe(self) -> None:

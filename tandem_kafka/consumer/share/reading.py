@@ -46,8 +46,7 @@ class ShareReading:
         held = core.enter() or await core.acquire()
         try:
             limit = check_limit(max_records, core.config.max_poll_records)
-            endless = timeout_ms is None or timeout_ms < 0
-            deadline_ms = NO_DEADLINE_MS if endless else core.deadline_ms(timeout_ms)
+            deadline_ms = NO_DEADLINE_MS if timeout_ms is None else core.deadline_ms(timeout_ms)
             return await self._poller.poll(limit, deadline_ms, held)
         finally:
             held.release()
@@ -94,8 +93,9 @@ class ShareReading:
 
     async def next(self) -> Given | None:
         """Return the next record; None if iteration ends."""
+        idle_ms = self._core.config.consumer_timeout_ms
         try:
-            found = await self.poll(self._core.config.consumer_timeout_ms, 1)
+            found = await self.poll(None if idle_ms is None or idle_ms < 0 else idle_ms, 1)
         except ConsumerClosedError:
             return None
         return found[0] if found else None

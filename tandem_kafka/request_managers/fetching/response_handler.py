@@ -10,7 +10,7 @@ from typing import Final
 from tandem_kafka.errors import (
     CorruptRecordError,
     KafkaError,
-    OffsetOutOfRangeError,
+    PositionOutOfRangeError,
     TopicAuthorizationFailedError,
     TopicsDeniedError,
     for_code,
@@ -274,7 +274,7 @@ class FetchResponseHandler:
             state.retry_at_ms = 0  # the first reset is not a retry
             log.info("%s: fetch offset %d is out of range", names_of([state.tp]), requested.offset)
         if self._positions.apply_reset_policy([state]):
-            error = OffsetOutOfRangeError({state.tp: requested.offset})
+            error = PositionOutOfRangeError({state.tp: requested.offset})
             self._buffer_error(requested, error, sticky=True)
         else:
             state.out_of_range_at = position  # again: what the reset skips is told

@@ -12,13 +12,14 @@ from uuid import UUID
 
 from kafka.errors import GroupIdNotFoundError
 
-from tandem_kafka.errors import UnsupportedVersionError, for_code
+from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
+from tandem_kafka.request_managers.group_errors import group_error
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
     check_epoch,
@@ -237,7 +238,7 @@ class ShareMembership(RequestManager):
         self._context.metrics.record("heartbeat-latency", response.latency_ms)
         message = response.message
         if message.error_code:
-            raise for_code(message.error_code)(message.error_message or "")
+            raise group_error(message.error_code, self._context.config, message.error_message)
         check_epoch(message.member_epoch)
         self._heartbeats.answered(message.heartbeat_interval_ms)
         self._epoch = message.member_epoch

@@ -10,8 +10,13 @@ import pytest
 from kafka import KafkaConsumer as TheirConsumer
 from kafka.protocol.broker_version_data import BrokerVersionData
 
-from tandem_kafka import KafkaConsumer
-from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError, KafkaTimeoutError
+from tandem_kafka import AsyncKafkaConsumer, AsyncShareConsumer, KafkaConsumer, ShareConsumer
+from tandem_kafka.errors import (
+    InvalidArgumentError,
+    InvalidGroupIdError,
+    KafkaConfigurationError,
+    KafkaTimeoutError,
+)
 
 Make = Callable[..., KafkaConsumer]
 
@@ -135,8 +140,17 @@ def test_a_failing_subscription_fails_construction(
     value = Closable()
     with pytest.raises(ValueError, match="Topic name"):
         make("to pic", value_deserializer=value)
-    assert value.closed == 1
+    assert value.closed == 0  # nothing was begun with it
     assert network_threads() == []
+
+
+@pytest.mark.parametrize(
+    "kind", [KafkaConsumer, AsyncKafkaConsumer, ShareConsumer, AsyncShareConsumer]
+)
+@pytest.mark.parametrize("topic", [{"bootstrap.servers": "broker:9092"}, ["orders"], "ord.*"])
+def test_topics_are_checked_before_any_wait(kind: Any, topic: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        kind(topic, bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=50, group_id="group")
 
 
 @pytest.mark.behaviour(8)

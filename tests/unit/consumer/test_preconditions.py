@@ -12,6 +12,7 @@ from tandem_kafka import (
     ConsumerGroupMetadata,
     KafkaConsumer,
     OffsetAndMetadata,
+    ShareConsumer,
     SubscriptionPattern,
     TopicPartition,
 )
@@ -367,6 +368,17 @@ def test_negative_timeouts(consumer: KafkaConsumer, timeout: float) -> None:
     for call in (consumer.poll, consumer.topics, consumer.commit):
         with pytest.raises(InvalidArgumentError, match="timeout_ms"):
             call(timeout_ms=timeout)  # type: ignore[operator]
+
+
+def test_a_share_consumer_takes_the_same_timeouts() -> None:
+    text: Any = "1000"
+    options: Any = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 0}
+    with ShareConsumer("topic", group_id="group", **options) as consumer:
+        with pytest.raises(ArgumentTypeError, match="timeout_ms must be a number"):
+            consumer.poll(text)
+        with pytest.raises(InvalidArgumentError, match="timeout_ms must be at least 0"):
+            consumer.poll(-1)
+        consumer.close(timeout_ms=0)
 
 
 # --- C. without a broker --------------------------------------------------------------------------

@@ -239,6 +239,27 @@ def test_a_failed_certificate_check_fails_queued_requests_and_can_be_retried() -
     assert not again.future.done
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "unable to get local issuer certificate",
+        "self-signed certificate",
+        "self-signed certificate in certificate chain",
+        "unable to verify the first certificate",
+    ],
+)
+def test_an_untrusted_authority_is_told_with_the_option(reason: str) -> None:
+    network = Network()
+    unsent = network.request()
+    network.iterate()
+    text = f"TLS with broker:9093: certificate verify failed: {reason}"
+    network.cut(1, TlsAuthenticationError(text))
+    assert text in str(error_of(unsent))
+    assert "set ssl_cafile to a file with the CA of the broker's certificate" in str(
+        error_of(unsent)
+    )
+
+
 def test_a_server_that_is_not_kafka_fails_the_requests() -> None:
     network = Network(BOOTSTRAP)
     unsent = network.request(None)

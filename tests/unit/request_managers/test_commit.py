@@ -276,6 +276,24 @@ def test_the_interval_never_has_two_in_flight_and_is_not_retried(world: World) -
     assert committed_offset(world.sent(manager)) == 3
 
 
+@pytest.mark.parametrize(
+    ("error", "retried"),
+    [
+        (errors.GroupAuthorizationFailedError, True),
+        (errors.RebalanceInProgressError, True),
+        (errors.UnknownMemberIdError, False),
+        (errors.FencedInstanceIdError, False),
+    ],
+)
+def test_the_log_promises_a_retry_only_to_members(
+    world: World, caplog: pytest.LogCaptureFixture, error: type[Exception], retried: bool
+) -> None:
+    world.group.commit.auto_commit(AutoCommit(offsets=offsets(1)))
+    world.respond(world.sent(world.group.commit), commit_response(error))
+    (line,) = [each for each in caplog.messages if each.startswith("auto-commit of orders-0 at 1")]
+    assert line.endswith("; it is retried after auto_commit_interval_ms") == retried
+
+
 @pytest.mark.behaviour(128)
 def test_nothing_consumed_sends_nothing(world: World) -> None:
     world.group.commit.auto_commit(AutoCommit(offsets={}))

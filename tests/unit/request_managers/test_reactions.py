@@ -154,3 +154,9 @@ def test_a_subclass_has_the_reaction_of_its_base_class() -> None:
         pass
 
     assert reaction_to(reactions.COMMIT, LocalError) is Reaction.REDISCOVER
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_raised_can_be_imported(name: str) -> None:
+    raised = {e for e, r in TABLES[name].items() if r in {Reaction.FAIL, Reaction.RAISE}}
+    assert {each.__name__ for each in raised} - {*own_errors.__all__} == set()

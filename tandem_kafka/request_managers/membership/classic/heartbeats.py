@@ -10,7 +10,7 @@ from kafka.errors import RebalanceInProgressError
 from tandem_kafka.network.request import ClientResponse, KeepAlive, ToNode
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.classic.join_and_sync import group_error
+from tandem_kafka.request_managers.group_errors import group_error
 from tandem_kafka.request_managers.membership.heartbeat_schedule import HeartbeatSchedule
 from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.state.group import NO_GENERATION
@@ -95,10 +95,10 @@ class Heartbeats:
         if self._context.group.metadata.generation_id != generation:
             return  # of an earlier generation
         if code not in (0, RebalanceInProgressError.errno):
-            raise group_error(code, self._context)
+            raise group_error(code, self._context.config)
         self._schedule.accepted()
         if code:  # The coordinator keeps this member, and waits for it to join again.
-            self._on_error(group_error(code, self._context))
+            self._on_error(group_error(code, self._context.config))
 
     def _handle_error(self, generation: int, error: Exception) -> None:
         if self._context.group.metadata.generation_id == generation:

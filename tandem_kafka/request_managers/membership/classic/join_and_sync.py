@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from tandem_kafka.assignors.classic import ClassicAssignors
-from tandem_kafka.errors import for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
@@ -16,8 +15,6 @@ from tandem_kafka.wire.messages import JoinGroupRequest, LeaveGroupRequest, Sync
 PROTOCOL_TYPE = "consumer"
 #: Added to the rebalance timeout, because the response to JoinGroup waits for the slowest member.
 JOIN_GRACE_MS = 5_000
-_INCONSISTENT_GROUP_PROTOCOL: Final = 23
-_FENCED_INSTANCE_ID: Final = 82
 
 
 class ClassicRequests:
@@ -108,24 +105,3 @@ class ClassicRequests:
             on_response=lambda _: future.complete(None),
             on_error=lambda _: future.complete(None),
         )
-
-
-def group_error(code: int, context: ManagerContext) -> Exception:
-    """Return the error for a code, with the next step if the user must act."""
-    return for_code(code)(_explanation(code, context))
-
-
-def _explanation(code: int, context: ManagerContext) -> str:
-    config = context.config
-    if code == _INCONSISTENT_GROUP_PROTOCOL:
-        names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
-        return (
-            f"group {config.group_id!r} has no assignor in common with this member, which supports "
-            f"{names}; before you remove an assignor, add a common one to all members"
-        )
-    if code == _FENCED_INSTANCE_ID:
-        return (
-            f"another member of the group {config.group_id!r} has taken over "
-            f"group_instance_id={config.group_instance_id!r}; give each process an id of its own"
-        )
-    return f"group {config.group_id!r}"

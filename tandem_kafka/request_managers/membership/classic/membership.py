@@ -30,15 +30,13 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
+from tandem_kafka.request_managers.group_errors import group_error
 from tandem_kafka.request_managers.membership.classic.assignor_calls import (
     AssignorCalls,
     assignor_error,
 )
 from tandem_kafka.request_managers.membership.classic.heartbeats import Heartbeats
-from tandem_kafka.request_managers.membership.classic.join_and_sync import (
-    ClassicRequests,
-    group_error,
-)
+from tandem_kafka.request_managers.membership.classic.join_and_sync import ClassicRequests
 from tandem_kafka.request_managers.membership.classic.leadership import Leadership
 from tandem_kafka.request_managers.membership.classic.states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.member import Member
@@ -348,7 +346,10 @@ class ClassicMembership(Member[State]):
             return
         message = response.message
         if message.error_code:
-            error, known = group_error(message.error_code, self._context), self._group.metadata
+            error, known = (
+                group_error(message.error_code, self._context.config),
+                self._group.metadata,
+            )
             if message.member_id:
                 self._group.joined(NO_GENERATION, message.member_id)
             # Invariant: not without an id, which would be asked for at once, again and again.
@@ -427,7 +428,7 @@ class ClassicMembership(Member[State]):
             return
         message = response.message
         if message.error_code:
-            raise group_error(message.error_code, self._context)
+            raise group_error(message.error_code, self._context.config)
         self._context.metrics.record("sync-latency", response.latency_ms)
         generation = self._group.metadata.generation_id
         assignment = decode_assignment(message.assignment)

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import (
     InvalidRegularExpressionError,
     KafkaError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
-    for_code,
 )
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.group_errors import group_error
 from tandem_kafka.request_managers.membership.kip848.local_assignment import Announcement
 from tandem_kafka.request_managers.membership.kip848.target import TargetAssignment
 from tandem_kafka.runtime import Random
@@ -177,13 +178,11 @@ class HeartbeatFields:
         ]
 
 
-def error_of(message: Any) -> KafkaError:
+def error_of(message: Any, config: Config) -> KafkaError:
     """Return the error of a response, with the coordinator's message."""
-    text = message.error_message or ""
     if message.error_code == INVALID_REGULAR_EXPRESSION:
-        return InvalidRegularExpressionError(text)
-    error: KafkaError = for_code(message.error_code)(text)
-    return error
+        return InvalidRegularExpressionError(message.error_message or "")
+    return group_error(message.error_code, config, message.error_message)
 
 
 def with_advice(error: Exception, context: ManagerContext) -> Exception:

@@ -248,7 +248,7 @@ class Kip848Membership(Member[State]):
         if self.state not in TAKES_TARGETS or self.state is State.JOINING:
             return  # of an earlier membership
         if message.error_code:
-            raise error_of(message)
+            raise error_of(message, self._context.config)
         self._heartbeats.accepted()
         self._apply_response(message)
 
@@ -271,7 +271,7 @@ class Kip848Membership(Member[State]):
         self._context.metrics.record("heartbeat-latency", response.latency_ms)
         message = response.message
         if message.error_code:
-            raise error_of(message)
+            raise error_of(message, self._context.config)
         if self.state is State.JOINING and self._rejected_instance is None:
             check_epoch(message.member_epoch)
         self._full_heartbeat_pending = False
