@@ -48,6 +48,9 @@ class Administration:
     def groups(self) -> list[ListedGroup]:
         return [ListedGroup(BILLING, self._protocol, "consumer", "Stable")]
 
+    def coordinator(self, _: str) -> int:
+        return 1
+
     def describe(self, _: Any) -> list[Group]:
         if self.errors:
             raise self.errors.pop(0)
