@@ -1,8 +1,6 @@
-"""The fixtures for users, run by pytest, and the code of docs/how-to/testing.md."""
+"""The fixtures for users, run by pytest."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
@@ -33,15 +31,6 @@ def passes(pytester: pytest.Pytester, code: str, tests: int) -> None:
     pytester.runpytest_inprocess("-p", PLUGIN, "-p", "no:cacheprovider").assert_outcomes(
         passed=tests
     )
-
-
-@pytest.mark.parametrize(("number", "tests"), [(0, 2), (1, 1), (2, 1)])
-def test_the_blocks_of_the_testing_page_run(
-    pytester: pytest.Pytester, number: int, tests: int
-) -> None:
-    page = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    passes(pytester, blocks[number], tests)
 
 
 @pytest.mark.smoke
