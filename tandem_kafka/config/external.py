@@ -117,6 +117,7 @@ def check_listener(listener: Any) -> None:
     if listener is not None and missing:
         msg = (
             f"listener must have the methods {', '.join(_LISTENER_METHODS)}; "
-            f"{type(listener).__name__} has no {' and no '.join(missing)}"
+            f"{type(listener).__name__} has no {' and no '.join(missing)}; "
+            "derive its class from ConsumerRebalanceListener"
         )
         raise ArgumentTypeError(msg)

@@ -18,7 +18,7 @@ _WITHOUT_EFFECT: Final = {"legacy_iterator"}
 _TOPICS: Final = "topics come first, without a name: KafkaConsumer('orders', ...)"
 #: What other clients take as an option.
 _ELSEWHERE: Final = {
-    "loop": "AsyncKafkaConsumer takes the event loop that runs",
+    "loop": "leave it out; for asyncio, AsyncKafkaConsumer takes the event loop that runs",
     "topic": _TOPICS,
     "topics": _TOPICS,
 }
@@ -65,7 +65,7 @@ def _hint(name: str, known: Collection[str]) -> str:
     if underscored in _ELSEWHERE:
         advice = _ELSEWHERE[underscored]
     elif underscored in KafkaProducer.DEFAULT_CONFIG:
-        here = f"; of a consumer: {near[0]!r}" if near else ""
+        here = f"; of a consumer: {near[0]!r}" if near else "; leave it out here"
         advice = f"an option of KafkaProducer{here}"
     elif (found := PROPERTIES.get(underscored.replace("_", "."))) is not None:
         here = f"here it is {found.option!r}" if found.option else "it has no meaning here"

@@ -126,6 +126,8 @@ def check_partition(partition: Any, name: str = "partition") -> TopicPartition:
         kind = type(partition)
         given = f"{partition!r} of type {kind.__module__}.{kind.__qualname__}"
         msg = f"{name} must be a tandem_kafka.TopicPartition, got {given}"
+        if isinstance(partition, str):
+            msg += f"; write TopicPartition({partition!r}, 0)"
         raise TypeError(msg)
     fields: Any = partition  # without the declared types: users may put anything into the tuple
     topic, number = fields
@@ -193,6 +195,8 @@ def check_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         check_partition(tp, "a key of offsets")
         if not isinstance(offset, OffsetAndMetadata):
             msg = f"the offset of {tp} must be an OffsetAndMetadata, got {offset!r}"
+            if isinstance(offset, int):
+                msg += f"; write OffsetAndMetadata({offset}, '', -1)"
             raise TypeError(msg)
         _check_number(offset.offset, f"the offset of {tp}")
         copy[tp] = (
@@ -227,7 +231,7 @@ def check_wait(name: str, duration_ms: Any) -> None:
         InvalidArgumentError: It is negative, or NaN.
     """
     if isinstance(duration_ms, bool) or not isinstance(duration_ms, int | float):
-        msg = f"{name} must be a number of milliseconds, got {duration_ms!r}"
+        msg = f"{name} must be a number of milliseconds, such as 1000, got {duration_ms!r}"
         raise ArgumentTypeError(msg)
     if not duration_ms >= 0:
         msg = f"{name} must be at least 0, got {duration_ms!r}"

@@ -56,7 +56,10 @@ async def bootstrap(core: Core, timeout_ms: float | None = None, *, refresh: boo
         if not troubles:
             servers = (f"{host}:{port}" for host, port in config.bootstrap_servers)
             troubles = [f"still connecting to {', '.join(servers)}; allow more time"]
-        msg = f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}"
+        msg = (
+            f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}; check "
+            "bootstrap_servers and that the brokers run (`tandem-kafka doctor` tests each step)"
+        )
         raise KafkaTimeoutError(msg) from None
 
 

@@ -174,7 +174,10 @@ def _by_error(errors: Mapping[TopicPartition, Exception]) -> Iterator[str]:
 
 def _text_of(error: Exception) -> str:
     if isinstance(error, _MISSING):
-        cure = "the partition does not exist, or this client may not see it; check the name"
+        cure = (
+            "the partition does not exist, or this client may not see it; check the name, create "
+            "the topic, or grant Describe on it"
+        )
         return f"{error.message} ({cure})"
     if isinstance(error, BrokerResponseError):
         return str(error.message)

@@ -28,14 +28,16 @@ def _no_common_assignor(config: Config) -> str:
     names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
     return (
         f"group {config.group_id!r} has no assignor in common with this member, which supports "
-        f"{names}; before you remove an assignor, add a common one to all members"
+        f"{names}: set partition_assignment_strategy; before you remove an assignor, add a common "
+        "one to all members"
     )
 
 
 def _fenced(config: Config) -> str:
     return (
         f"another member of the group {config.group_id!r} has taken over "
-        f"group_instance_id={config.group_instance_id!r}; give each process an id of its own"
+        f"group_instance_id={config.group_instance_id!r}; give each process an id of its own, and "
+        "subscribe again"
     )
 
 
@@ -55,8 +57,9 @@ def _session_timeout(config: Config) -> str:
 
 def _full(config: Config) -> str:
     return (
-        f"the group {config.group_id!r} is full; stop a member, or increase the limit of the "
-        "brokers (group.max.size, group.consumer.max.size or group.share.max.size)"
+        f"the group {config.group_id!r} is full; stop a member (`tandem-kafka groups -g` shows "
+        "them), or increase the limit of the brokers (group.max.size, group.consumer.max.size or "
+        "group.share.max.size)"
     )
 
 

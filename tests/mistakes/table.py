@@ -206,7 +206,7 @@ MISTAKES: Final[dict[str, Mistake]] = {
         full_group,
         "the group 'readers'",
         "is full",
-        "stop a member, or increase the limit of the brokers",
+        "stop a member (`tandem-kafka groups -g` shows them), or increase the limit",
     ),
     "a string for a list": Mistake(
         lambda s: s.consumer().subscribe("orders"),

@@ -116,7 +116,7 @@ def test_the_log_names_what_poll_raises_once_a_minute(caplog: pytest.LogCaptureF
         ours = [record for record in caplog.records if record.name.startswith("tandem_kafka")]
         first, second = (record.getMessage() for record in ours)
         expected = (
-            "poll() raised an error (since the last such line: 300): cannot deserialize the "
+            "poll() raised an error (300 since the last such line): cannot deserialize the "
             "value of orders-0 at offset 1"
         )
         assert expected in first

@@ -44,7 +44,7 @@ class RaisedErrors:
         if not self._lines.take((type(error), str(error)), now_ms):
             return
         log.warning(
-            "poll() raised an error (since the last such line: %d): %s",
+            "poll() raised an error (%d since the last such line): %s",
             self._count,
             error,
             client=self._client,
@@ -119,7 +119,8 @@ class Polling:
         core.raise_if_woken()
         if not self._looked:
             self._looked = True
-            if core.engine.subscription.kind is SubscriptionKind.NONE:
+            subscription = core.engine.subscription
+            if subscription.kind is SubscriptionKind.NONE and not subscription.version:
                 log.warning(
                     "poll() returns nothing without a subscription; call subscribe() or assign()",
                     client=core.client,

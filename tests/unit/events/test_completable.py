@@ -78,7 +78,8 @@ def test_a_timeout_names_the_last_error_of_each_partition() -> None:
     event.last_errors.update({B0: UnknownTopicIdError(), A1: lost, A0: UnknownTopicIdError()})
     assert reason_of(event) == (
         "A-0, B-0: UNKNOWN_TOPIC_ID (the partition does not exist, or this client may not see it; "
-        "check the name); A-1: KafkaConnectionError: node 1: cut"
+        "check the name, create the topic, or grant Describe on it); A-1: KafkaConnectionError: "
+        "node 1: cut"
     )
     assert isinstance(event.future.error, KafkaTimeoutError)
     assert isinstance(event.future.error.__cause__, UnknownTopicIdError)
