@@ -544,7 +544,8 @@ def test_metrics_are_exported_on_all_addresses(kafka: ServedKafka, tmp_path: Pat
     (port,) = free_ports(1)
     settings = {**orders.settings, "PORT": str(port)}
     with RunningExample(tmp_path, EXAMPLES / "prometheus.py", settings=settings) as running:
-        consumed = f'records_consumed_total{{client_id="consumer-{orders.group}-1"}} 40.0'
+        labels = f'client_id="consumer-{orders.group}-1",group_id="{orders.group}"'
+        consumed = f"records_consumed_total{{{labels}}} 40.0"
         running.wait_until(lambda: consumed in get(port, "/metrics"), "the count of records")
         listening = Path("/proc/net/tcp")
         if listening.exists():
