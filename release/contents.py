@@ -60,6 +60,8 @@ def _of_wheel(path: Path) -> Iterator[str]:
         yield "the licence is missing"
     if native and not any(name.endswith("THIRD-PARTY-LICENSES") for name in names):
         yield "the licences of the Rust crates are missing"
+    if native and not any(".dist-info/sboms/" in name for name in names):
+        yield "the bill of materials of the Rust crates is missing"
     megabytes = path.stat().st_size / 1e6
     if megabytes > WHEEL_MB:
         yield f"{megabytes:.1f} MB, more than {WHEEL_MB}"

@@ -18,7 +18,7 @@ from typing import Final
 
 from elftools.elf.elffile import ELFFile
 
-from release.licences import third_party_licences
+from release.crates import bill_of_materials, third_party_licences
 
 ROOT: Final = Path(__file__).parents[1]
 DIST: Final = ROOT / "dist"
@@ -113,6 +113,10 @@ def _native_wheel(pure: Path, target: Target, library: Path) -> Path:
         information = next(unpacked.glob("*.dist-info"))
         licences = information / "licenses" / "THIRD-PARTY-LICENSES"
         licences.write_text(third_party_licences(RUST, target.triple), encoding="utf-8")
+        bill = information / "sboms" / "tandem-kafka.cdx.json"
+        bill.parent.mkdir()
+        version = unpacked.name.partition("-")[2]
+        bill.write_text(bill_of_materials(RUST, target.triple, version), encoding="utf-8")
         description = information / "WHEEL"
         text = description.read_text(encoding="utf-8")
         text = text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")

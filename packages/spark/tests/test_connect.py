@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: make spark-test installs it")
 
 from tandem_kafka_testing.kafka import RealKafka
-from tests.sources import PYTHONPATH, ROOT
+from tests.sources import PYTHONPATH
 
 pytestmark = pytest.mark.full("starts Spark")
 
@@ -25,7 +25,7 @@ def test_a_client_reads_streams_and_writes(
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(20)])
     target = kafka.admin.create_topic(f"{topic}-copy")
-    job = [str(ROOT / "tests" / "spark" / "connect_job.py"), kafka.bootstrap(), topic, target]
+    job = [str(Path(__file__).with_name("connect_job.py")), kafka.bootstrap(), topic, target]
     settings = {"PYTHONPATH": PYTHONPATH, "PYSPARK_PYTHON": sys.executable}
     ran = subprocess.run(
         [sys.executable, *job, str(tmp_path), *register],

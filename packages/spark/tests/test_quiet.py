@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import packages.spark.tests.session  # noqa: F401 - skips all of this without pyspark
-from packages.spark.tests.jobs import ROOT, environment
+from packages.spark.tests.jobs import environment
 from packages.spark.tests.mistakes import run_script
 from packages.spark.tests.session import since
 from tandem_kafka_testing.kafka import RealKafka
@@ -27,7 +27,7 @@ SPARKS = re.compile(
 @since(4, 2, "rate limits")
 def test_a_stream_of_twenty_batches(kafka: RealKafka, topic: str, tmp_path: Path) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(10_000)])
-    job = ROOT / "tests" / "spark" / "writer_job.py"
+    job = Path(__file__).with_name("writer_job.py")
     ran = run_script(job, kafka.bootstrap(), topic, str(tmp_path), environment=environment())
     assert ran.returncode == 0, ran.stderr[-4_000:]
     assert len(list((tmp_path / "out-checkpoint" / "commits").glob("[0-9]*"))) == 20

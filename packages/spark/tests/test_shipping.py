@@ -21,7 +21,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test
 from packages.spark.tests.mistakes import first_line, without
 from packages.spark.tests.standalone import HOME, QUICK_START, StandaloneCluster
 from tandem_kafka_testing.kafka import RealKafka
-from tests.sources import PACKAGES, PYTHONPATH, ROOT
+from tests.sources import PACKAGES, PYTHONPATH
 
 pytestmark = [pytest.mark.full("takes long with Spark"), pytest.mark.timeout(400)]
 
@@ -76,7 +76,7 @@ class Submission:
         }
         conf = [word for each in settings.items() for word in ("--conf", "=".join(each))]
         command = [str(HOME / "bin" / "spark-submit"), "--master", self._cluster.master]
-        job = [str(ROOT / "tests" / "spark" / "shipped_job.py"), *self._arguments]
+        job = [str(Path(__file__).with_name("shipped_job.py")), *self._arguments]
         cleared = {
             name: text
             for name, text in os.environ.items()

@@ -1,4 +1,4 @@
-"""The licences of the Rust crates that the extension contains."""
+"""The Rust crates that the extension contains: their licences, and a bill of materials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["third_party_licences"]
+__all__ = ["bill_of_materials", "third_party_licences"]
 
 _NAMES: Final = ("LICENSE*", "LICENCE*", "COPYING*", "UNLICENSE*", "NOTICE*")
 _RULE: Final = "=" * 78
@@ -24,21 +24,54 @@ def third_party_licences(rust: Path, triple: str) -> str:
     Raises:
         SystemExit: A crate names no licence, or has no licence text.
     """
-    metadata = _metadata(rust, triple)
-    packages = {package["id"]: package for package in metadata["packages"]}
-    linked = sorted(_linked(metadata), key=lambda each: (packages[each]["name"], each))
     texts: dict[str, int] = {}
-    crates = [_crate(packages[each], texts) for each in linked]
+    crates = [_crate(package, texts) for package in _linked_packages(rust, triple)]
     numbered = [f"{_RULE}\nText {number}\n{_RULE}\n{text}\n" for text, number in texts.items()]
     introduction = "The native extension contains these Rust crates. Their licence texts follow.\n"
     return "\n".join([introduction, *crates, "", *numbered])
 
 
-def _metadata(rust: Path, triple: str) -> dict[str, Any]:
+def bill_of_materials(rust: Path, triple: str, version: str) -> str:
+    """Returns a CycloneDX document about the linked crates, for `.dist-info/sboms` (PEP 770).
+
+    Args:
+        rust: The folder with Cargo.toml.
+        triple: The target, in Rust's words.
+        version: The version of tandem-kafka.
+    """
+    document = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "metadata": {
+            "component": {
+                "type": "library",
+                "name": "tandem-kafka",
+                "version": version,
+                "purl": f"pkg:pypi/tandem-kafka@{version}",
+            }
+        },
+        "components": [
+            {
+                "type": "library",
+                "name": package["name"],
+                "version": package["version"],
+                "purl": (purl := f"pkg:cargo/{package['name']}@{package['version']}"),
+                "bom-ref": purl,
+                "licenses": [{"expression": _expression(package)}],
+            }
+            for package in _linked_packages(rust, triple)
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _linked_packages(rust: Path, triple: str) -> list[dict[str, Any]]:
     command = ["cargo", "metadata", "--format-version=1", "--filter-platform", triple]
     output = subprocess.run(command, cwd=rust, check=True, capture_output=True).stdout
     metadata: dict[str, Any] = json.loads(output)
-    return metadata
+    linked = _linked(metadata)
+    packages = [package for package in metadata["packages"] if package["id"] in linked]
+    return sorted(packages, key=lambda package: (package["name"], package["id"]))
 
 
 def _linked(metadata: dict[str, Any]) -> set[str]:
@@ -60,12 +93,17 @@ def _dependencies(node: dict[str, Any]) -> Iterator[str]:
             yield dependency["pkg"]
 
 
+def _expression(package: dict[str, Any]) -> str:
+    """Return a crate's licence as SPDX writes it; older crates have a slash for OR."""
+    name, version = package["name"], package["version"]
+    if not package["license"]:
+        raise SystemExit(f"the crate {name} {version} names no licence")
+    return str(package["license"]).replace("/", " OR ").replace("  ", " ")
+
+
 def _crate(package: dict[str, Any], texts: dict[str, int]) -> str:
     """Return a crate's line, and add its licence texts to those that are there."""
     name, version = package["name"], package["version"]
-    licence = package["license"] or package["license_file"]
-    if not licence:
-        raise SystemExit(f"the crate {name} {version} names no licence")
     folder = Path(package["manifest_path"]).parent
     files = sorted({path for pattern in _NAMES for path in folder.glob(pattern) if path.is_file()})
     numbers = []
@@ -75,4 +113,4 @@ def _crate(package: dict[str, Any], texts: dict[str, int]) -> str:
         numbers.append(texts.setdefault(text, len(texts) + 1))
     if not numbers:
         raise SystemExit(f"the crate {name} {version} has no licence text")
-    return f"{name} {version}: {licence}; text {', '.join(map(str, numbers))}"
+    return f"{name} {version}: {_expression(package)}; text {', '.join(map(str, numbers))}"
