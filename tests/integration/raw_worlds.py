@@ -55,6 +55,10 @@ class RawWorld(ABC):
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
 
+    @abstractmethod
+    def lasted(self, since_s: float, seconds: float) -> bool:
+        """Return whether so much time has passed: no less, and simulated time no more."""
+
     def classic(self, instance: str | None = None, **fields: Any) -> RawClassicMember:
         """Return a classic member with its own connection, before its first request."""
         return RawClassicMember(self.connect(), self.group, instance, **fields)
@@ -116,6 +120,9 @@ class _Real(RawWorld):
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    def lasted(self, since_s: float, seconds: float) -> bool:
+        return self.now_s() - since_s >= seconds
+
     def transaction(self) -> RawTransaction:
         made = RealTransaction(self.connect(), self.group, self.topic)
         self.wait_until(made.begin)
@@ -171,6 +178,9 @@ class _Simulated(RawWorld):
 
     def sleep(self, seconds: float) -> None:
         self._simulation.sleep(round(seconds * 1_000))
+
+    def lasted(self, since_s: float, seconds: float) -> bool:
+        return round(self.now_s() - since_s, 3) == seconds
 
 
 def _offsets_partition(group: str) -> int:

@@ -170,7 +170,7 @@ def test_a_member_that_is_silent_for_its_session_timeout_is_removed(raw: RawWorl
         return silent.beat(77).error == away.beat(77).error == "UnknownMemberIdError"
 
     raw.wait_until(alone_again)
-    assert raw.now_s() - since_s >= SESSION_S
+    assert raw.lasted(since_s, SESSION_S)
     assert back.beat(77).error == "FencedMemberEpochError", "it was away, and is back"
 
 

@@ -1,7 +1,6 @@
 """Scenarios of documents 000 and 002 that concern only the coordinator.
 
 Raw members send requests that no client would send, to a real and a simulated coordinator.
-`tests/simulation/test_scenarios_of_coordinators.py` checks milliseconds.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def test_a_rejoin_without_a_member_id_waits_for_the_former_member(raw: RawWorld)
     pair.join_new(forgetful)
     assert pair.lead_alone() == {pair.leader.member_id, forgetful.member_id}
     assert receive_joins(forgetful) == {forgetful.member_id: 3}
-    assert raw.now_s() - pair.since_s >= SESSION_S, "not before the session is over"
+    assert raw.lasted(pair.since_s, SESSION_S), "not before the session is over"
     assert pair.follower.beat(3) == "UnknownMemberIdError"
 
 
@@ -146,7 +145,7 @@ def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire(raw: RawW
     pair.sync_leader(3)
     new_member.send_sync(3)
     leader.await_rebalance(3)
-    assert raw.now_s() - since_s >= SESSION_S, "its session began with the response"
+    assert raw.lasted(since_s, SESSION_S), "its session began with the response"
     new_member.send_join()
     assert pair.lead_alone() == {leader.member_id, new_member.member_id}
 
@@ -158,7 +157,7 @@ def test_a_member_that_is_silent_before_it_joins_is_left_out(raw: RawWorld) -> N
     pair.join_new(new_member)
     assert pair.lead_alone() == {pair.leader.member_id, new_member.member_id}
     assert receive_joins(new_member) == {new_member.member_id: 3}
-    assert raw.now_s() - pair.since_s >= SESSION_S
+    assert raw.lasted(pair.since_s, SESSION_S)
 
 
 @pytest.mark.design("000", "Offset commits during rebalance 4")
@@ -179,7 +178,7 @@ def test_a_member_that_does_not_join_within_the_rebalance_timeout_is_left_out(
     leader.send_join()
     assert follower.beat(3) == "RebalanceInProgressError"
     response = leader.receive_join()
-    assert raw.now_s() - since_s >= 3
+    assert raw.lasted(since_s, 3)
     assert {each.member_id for each in response.members} == {leader.member_id, new_member.member_id}
     assert follower.beat(3) == "UnknownMemberIdError"
     assert offsets.commit(follower.member_id, 3, p0=5) == "UnknownMemberIdError"
@@ -192,7 +191,7 @@ def silent(raw: RawWorld) -> Pair:
     """The follower is silent for its session timeout, and the leader must rejoin."""
     pair = Pair(raw, session_ms=SESSION_MS)
     pair.leader.await_rebalance(2)
-    assert raw.now_s() - pair.since_s >= SESSION_S
+    assert raw.lasted(pair.since_s, SESSION_S)
     assert pair.lead_alone() == {pair.leader.member_id}
     return pair
 
@@ -254,7 +253,7 @@ def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     pair.sync_leader(3)
     assert pair.leader.beat(3) is None
     pair.leader.await_rebalance(3)
-    assert raw.now_s() - since_s >= SESSION_S
+    assert raw.lasted(since_s, SESSION_S)
     assert pair.lead_alone() == {pair.leader.member_id}
 
 
