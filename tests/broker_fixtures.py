@@ -12,10 +12,11 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.served import ServedKafka
 from tests.integration.group_members import stop_all
-from tests.integration.polling import Consume, wait_until
+from tests.integration.polling import Consume
 from tests.integration.simulated_cluster import Cluster, SimulatedCluster, choose_clusters
 from tests.kafka.tokens import TokenIssuer
 from tests.shared_brokers import shared_broker
+from tests.waiting import wait_until
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -26,6 +26,7 @@ from tests.chaos.sharing import SHARE, SHARE_PROPERTIES, Sharing
 from tests.histories.anomalies import anomalies
 from tests.histories.members import FILLER, KINDS
 from tests.histories.operations import to_lines
+from tests.waiting import until
 
 __all__ = ["Chaos"]
 
@@ -142,9 +143,10 @@ class Chaos:
             member.end_faults()
         everything = dict.fromkeys(range(_PARTITIONS), sent)
         for protocol in self._ledgers:
-            end = time.monotonic() + _PATIENCE_S
-            while (committed := self._committed(protocol)) != everything:
-                assert time.monotonic() < end, f"{protocol}: {committed} of {sent} are committed"
+            for _ in until(
+                lambda protocol=protocol: self._committed(protocol) == everything,
+                lambda protocol=protocol: f"{protocol}: {self._committed(protocol)} of {sent}",
+            ):
                 time.sleep(0.2)
         self._sharing.wait_until_done()
         for member in self._running:

@@ -20,6 +20,7 @@ from tandem_kafka_cli.program import COMMANDS
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.docs.pages import blocks
+from tests.waiting import until
 
 PAGE = "docs/how-to/command-line.md"
 RUNBOOK = "docs/how-to/lag-grows.md"
@@ -73,8 +74,7 @@ def shop(kafka: RealKafka) -> Iterator[RealKafka]:
         auto_offset_reset="earliest",
         **options,
     ) as billing:
-        deadline = time.monotonic() + 30
-        while len(billing.assignment()) < 2 and time.monotonic() < deadline:
+        for _ in until(lambda: len(billing.assignment()) == 2):
             billing.poll(100)
         billing.commit({partitions[0]: OffsetAndMetadata(3, "", -1)})
         billing.commit({partitions[1]: OffsetAndMetadata(1, "", -1)})
@@ -113,9 +113,7 @@ def billing(kafka: RealKafka) -> Iterator[RealKafka]:
             )
             for name in ("billing-1", "billing-2")
         )
-        deadline = time.monotonic() + 60
-        while {len(each.assignment()) for each in (first, second)} != {2}:
-            assert time.monotonic() < deadline
+        for _ in until(lambda: {len(each.assignment()) for each in (first, second)} == {2}):
             first.poll(100)
             second.poll(100)
         for member in (first, second):
@@ -153,11 +151,10 @@ def jpegs(kafka: RealKafka) -> Iterator[RealKafka]:
         def sharing() -> int:
             return sum(len(each.assigned) for each in administration.share_group("jpegs").members)
 
-        deadline, taken = time.monotonic() + 60, 0
-        while taken < 10:
-            assert time.monotonic() < deadline
+        taken: list[object] = []
+        for _ in until(lambda: len(taken) >= 10):
             found = [each for records in first.poll(100).values() for each in records]
-            taken += len(found)
+            taken.extend(found)
             for record in found:
                 if record.offset < 4:
                     record.accept()
@@ -166,8 +163,7 @@ def jpegs(kafka: RealKafka) -> Iterator[RealKafka]:
                 if record.offset >= 4:
                     record.release()
             first.commit()
-        while sharing() < 2:
-            assert time.monotonic() < deadline
+        for _ in until(lambda: sharing() >= 2):
             second.poll(100)
         yield kafka
 

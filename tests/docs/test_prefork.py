@@ -13,7 +13,7 @@ import pytest
 from tandem_kafka_testing.served import ServedKafka
 from tests.docs.conftest import PARTITIONS, orders_arrive
 from tests.docs.pages import ROOT, blocks
-from tests.integration.polling import wait_until
+from tests.waiting import wait_until
 
 PAGE = "docs/how-to/django-celery.md"
 

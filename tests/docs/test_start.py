@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, Block, blocks
-from tests.integration.polling import wait_until
 from tests.tier import sample
+from tests.waiting import wait_until
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/start").glob("*.md"))
 #: Lines after which a program that reads for ever is stopped.

@@ -15,6 +15,8 @@ from typing import Self
 
 import pytest
 
+from tests.waiting import until
+
 __all__ = ["EXAMPLES", "RunningExample", "require"]
 
 ROOT = Path(__file__).parents[2]
@@ -84,10 +86,11 @@ class RunningExample:
     def wait_until(self, ready: Callable[[], object], what: str) -> None:
         """Wait until `ready()`; fail at once if the example has ended before."""
 
-        give_up = time.monotonic() + _TIMEOUT_S
-        while not ready():
-            if self._process.poll() is not None or time.monotonic() > give_up:
-                pytest.fail(f"{what} did not happen\n{self.output}\n{self.errors}")
+        def told() -> str:
+            return f"{what} did not happen\n{self.output}\n{self.errors}"
+
+        for _ in until(ready, told):
+            assert self._process.poll() is None, told()
             time.sleep(0.05)
 
     @property

@@ -7,7 +7,6 @@ import re
 import signal
 import sqlite3
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -27,6 +26,7 @@ from tandem_kafka_testing.serving import order
 from tests.examples.orders import Orders
 from tests.examples.running import EXAMPLES, RunningExample, require
 from tests.tier import sample
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -367,10 +367,7 @@ def test_no_process_of_a_pool_outlives_a_killed_parent(kafka: ServedKafka, tmp_p
         children = running.children
         assert children
         running.kill()
-    deadline = time.monotonic() + 20
-    while any(child.exists() for child in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not any(child.exists() for child in children))
 
 
 def check_end(orders: Orders, handled: list[int], *, once: bool) -> None:

@@ -15,6 +15,7 @@ import confluent_kafka
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tests.histories.members import KINDS, Member
 from tests.histories.operations import Committed, Operation, Outcome, Polled, Produced
+from tests.waiting import wait_until
 
 _TIMEOUT_S = 60.0
 
@@ -72,10 +73,10 @@ class Workload:
         for thread in threads:
             thread.start()
         self._produce(time.monotonic() + duration_s)
-        until = time.monotonic() + _TIMEOUT_S
-        while (unread := self.recorder.unread) and not self.errors:
-            assert time.monotonic() < until, f"not read: {sorted(unread)[:5]}"
-            time.sleep(0.05)
+        wait_until(
+            lambda: self.errors or not self.recorder.unread,
+            lambda: f"not read: {sorted(self.recorder.unread)[:5]}",
+        )
         self.ending.set()
         for thread in threads:
             thread.join(_TIMEOUT_S)

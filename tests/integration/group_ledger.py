@@ -8,7 +8,7 @@ from typing import Any
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
 from tests.integration.group_members import Member, check_pairs, settled
-from tests.integration.polling import wait_until
+from tests.waiting import wait_until
 
 __all__ = ["GroupLedger"]
 

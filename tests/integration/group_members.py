@@ -12,7 +12,8 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import CommitDuringRebalanceError, CommitFailedError
-from tests.integration.polling import Listener, wait_until
+from tests.integration.polling import Listener
+from tests.waiting import wait_until
 
 __all__ = [
     "PROTOCOLS",

@@ -30,7 +30,8 @@ from tests.integration.hosted import join_or_sync_in_flight
 from tests.integration.hosts import Host, RealHost
 from tests.integration.joining import RawClassicMember
 from tests.integration.polling import Listener
-from tests.integration.worlds import World, until
+from tests.integration.worlds import World
+from tests.waiting import until
 
 __all__ = ["Group", "Member", "Scene", "check_commits", "scene_of", "states_of"]
 
@@ -229,11 +230,9 @@ class Scene:
 
     def poll_until(self, done: Callable[[Group], object], *groups: Group) -> None:
         """Poll all members in turn until `done` holds for each group."""
-        until(
-            self.cluster,
-            lambda: all(done(group) for group in groups),
-            lambda: [group.poll_each() for group in groups],
-        )
+        for _ in until(lambda: all(map(done, groups)), now_s=self.cluster.now_s):
+            for group in groups:
+                group.poll_each()
 
     def settle(self, *groups: Group) -> None:
         """Poll until each group has assigned its partitions and read all records."""
@@ -244,10 +243,6 @@ class Scene:
         for group in groups:
             group.fill()
         self.settle(*groups)
-
-    def wait_until(self, done: Callable[[], object]) -> None:
-        """Let time pass until `done`, without touching a member."""
-        until(self.cluster, done, self.cluster.sleep)
 
     def is_rebalancing(self, group: Group) -> bool:
         """Whether the newest member waits for other members.

@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
 from tandem_kafka import KafkaConsumer
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.security import PASSWORD
-from tests.integration.polling import wait_until
 from tests.kafka.tokens import TokenIssuer
+from tests.waiting import wait_until
 
 __all__ = [
     "Options",

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.runtime import Driver
 from tests.machine import slowness
+from tests.waiting import until, wait_until
 
 __all__ = [
     "ENDLESS_MS",
@@ -28,7 +29,6 @@ __all__ = [
     "partitions_of",
     "poll_until",
     "read_all",
-    "wait_until",
     "when_blocked",
 ]
 
@@ -36,8 +36,6 @@ __all__ = [
 ENDLESS_MS = 3_600_000
 #: Options of a consumer for whose requests no timeout counts.
 ENDLESS_REQUESTS = {"request_timeout_ms": ENDLESS_MS, "connections_max_idle_ms": 2 * ENDLESS_MS}
-#: Long enough for a slow machine; a passing test never waits that long.
-_TIMEOUT_S = 120.0
 
 
 class Consume(Protocol):
@@ -93,24 +91,12 @@ def partitions_of(topic: str, count: int) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in range(count)]
 
 
-def wait_until(ready: Callable[[], object], what: str = "it") -> None:
-    """Wait until `ready()`, without using a consumer."""
-    end = time.monotonic() + _TIMEOUT_S
-    while not ready():
-        assert time.monotonic() < end, f"{what} did not happen"
-        time.sleep(0.005)
-
-
 def poll_until(consumer: KafkaConsumer, ready: Callable[[], object]) -> list[ConsumerRecord]:
     """Poll until `ready()`; returns the records."""
-    end = time.monotonic() + _TIMEOUT_S
     records: list[ConsumerRecord] = []
-    while not ready():
-        assert time.monotonic() < end, (
-            f"the condition did not hold; {len(records)} records were read"
-        )
+    for _ in until(ready, lambda: f"it did not happen; {len(records)} records were read"):
         for some in consumer.poll(timeout_ms=50).values():
-            records += some
+            records.extend(some)
     return records
 
 
@@ -118,12 +104,10 @@ def read_all(
     consumer: KafkaConsumer, count: int, max_records: int | None = None
 ) -> list[ConsumerRecord]:
     """Poll until exactly `count` records were read."""
-    end = time.monotonic() + _TIMEOUT_S
     records: list[ConsumerRecord] = []
-    while len(records) < count:
-        assert time.monotonic() < end, f"only {len(records)} of {count} records came"
+    for _ in until(lambda: len(records) >= count, lambda: f"only {len(records)} of {count}"):
         for some in consumer.poll(timeout_ms=500, max_records=max_records).values():
-            records += some
+            records.extend(some)
     assert len(records) == count
     return records
 

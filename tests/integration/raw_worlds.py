@@ -23,11 +23,11 @@ from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.offsets import RawOffsets
 from tests.integration.transactions import RawTransaction, RealTransaction, SimulatedTransaction
+from tests.waiting import until
 
 __all__ = ["RawWorld", "real_world", "simulated_world"]
 
 PARTITIONS = 4
-_TIMEOUT_S = 60.0
 _INTERVAL_S = 0.02
 
 
@@ -98,9 +98,7 @@ class RawWorld(ABC):
 
     def wait_until(self, done: Callable[[], object]) -> None:
         """Wait until `done()`."""
-        end_s = self.now_s() + _TIMEOUT_S
-        while not done():
-            assert self.now_s() < end_s, "it did not happen"
+        for _ in until(done, now_s=self.now_s):
             self.sleep(_INTERVAL_S)
 
 

@@ -31,13 +31,13 @@ from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.sharing import RawShareMember, require_share_groups
+from tests.waiting import PATIENCE_S, until
 
 __all__ = ["LOCK_MS", "ShareWorld", "share_world"]
 
 PARTITIONS = 2
 #: How long members may keep records in these tests.
 LOCK_MS = 15_000
-_TIMEOUT_S = 60.0
 #: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR.
 _LOADING = (14, 15, 16)
 _BATCHED = {"linger.ms": 100, "batch.num.messages": 10_000}
@@ -160,22 +160,22 @@ class _Real(ShareWorld):
                 "log_level": 0,
             }
         )
-        producer.init_transactions(_TIMEOUT_S)
+        producer.init_transactions(PATIENCE_S)
 
         def transact(count: int, end: Marker | None) -> Callable[[], None]:
             producer.begin_transaction()
             for _ in range(count):
                 producer.produce(self.topic, b"x", partition=0)
-            producer.flush(_TIMEOUT_S)
+            producer.flush(PATIENCE_S)
             if end == "commit":
                 commit()
             elif end == "abort":
-                producer.abort_transaction(_TIMEOUT_S)
+                producer.abort_transaction(PATIENCE_S)
             time.sleep(0.2)  # markers become visible a moment later
             return commit
 
         def commit() -> None:
-            producer.commit_transaction(_TIMEOUT_S)
+            producer.commit_transaction(PATIENCE_S)
 
         yield transact
 
@@ -183,9 +183,7 @@ class _Real(ShareWorld):
         """Wait until the group has a coordinator that has read its log."""
         request = FindCoordinatorRequest(key=self.group, key_type=0, coordinator_keys=[self.group])
         member = self.member()
-        end_s = time.monotonic() + _TIMEOUT_S
-        while member.beat(1).error in _LOADING:
-            assert time.monotonic() < end_s, "no coordinator"
+        for _ in until(lambda: member.beat(1).error not in _LOADING, "a coordinator"):
             self.connect().exchange(request, FindCoordinatorResponse, 4)
             time.sleep(0.05)
 

@@ -16,11 +16,11 @@ from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArg
 from tandem_kafka.workers import AsyncShareWorkers, Retry
 from tests.integration.share_members import (
     Share,
+    ends_when,
     places,
     produce,
     quiet,
     take,
-    until,
 )
 from tests.integration.simulated_cluster import Cluster
 from tests.simulation.sharing import in_work
@@ -67,7 +67,7 @@ def test_many_tasks_handle_each_record_once(
 
     async def main(consumer: AsyncShareConsumer) -> Workers:
         workers = AsyncShareWorkers(consumer, handle, workers=32)
-        await workers.run(until(lambda: len(seen) == 500))
+        await workers.run(ends_when(lambda: len(seen) == 500))
         return workers
 
     assert run(main).done == 500
@@ -91,7 +91,7 @@ def test_a_record_is_tried_again_and_then_rejected(
 
     async def main(consumer: AsyncShareConsumer) -> None:
         workers = AsyncShareWorkers(consumer, handle, retry=Retry(3, backoff_ms=(10, 50)))
-        await workers.run(until(lambda: calls.total() == 8))
+        await workers.run(ends_when(lambda: calls.total() == 8))
 
     run(main)
     assert calls == {0: 1, 1: 3, 2: 2, 3: 2}
@@ -119,7 +119,7 @@ def test_a_function_takes_what_cannot_be_handled(
     async def main(consumer: AsyncShareConsumer) -> None:
         otherwise = coroutine if kind == "coroutine" else function
         workers = AsyncShareWorkers(consumer, handle, otherwise=otherwise)
-        await workers.run(until(lambda: len(letters) == 4))
+        await workers.run(ends_when(lambda: len(letters) == 4))
 
     run(main)
     assert sorted(letters) == [(0, "no 0", 1), (1, "no 1", 1), (2, "no 2", 1), (2, "no 2", 1)]
@@ -193,7 +193,7 @@ def test_a_signal_ends_a_run(kafka: Cluster, topic: str, run: Any, share: Share)
     async def main(consumer: AsyncShareConsumer) -> Workers:
         retry = Retry(5, backoff_ms=(60_000, 60_000))
         workers = AsyncShareWorkers(consumer, handle, retry=retry)
-        await workers.run(until(lambda: False), signals=[signal.SIGTERM])
+        await workers.run(ends_when(lambda: False), signals=[signal.SIGTERM])
         return workers
 
     assert run(main).done == 1
@@ -212,7 +212,7 @@ def test_a_handler_that_does_not_return_in_time_is_cancelled(
 
     async def main(consumer: AsyncShareConsumer) -> None:
         await AsyncShareWorkers(consumer, handle, drain_timeout_ms=100).run(
-            until(lambda: bool(begun))
+            ends_when(lambda: bool(begun))
         )
 
     run(main)
@@ -263,7 +263,7 @@ def test_arguments_are_checked(kafka: Cluster, topic: str, run: Any) -> None:
         with pytest.raises(ArgumentTypeError, match="drain_timeout_ms must be"):
             AsyncShareWorkers(consumer, handle, drain_timeout_ms="1")  # type: ignore[arg-type]
         with pytest.raises(ArgumentTypeError, match="use ShareWorkers for ordinary functions"):
-            await AsyncShareWorkers(consumer, print).run(until(lambda: False))  # type: ignore[arg-type]
+            await AsyncShareWorkers(consumer, print).run(ends_when(lambda: False))  # type: ignore[arg-type]
 
     run(main)
     with pytest.raises(InvalidArgumentError, match='create it with acknowledgement="explicit"'):

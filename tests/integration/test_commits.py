@@ -23,8 +23,8 @@ from tests.integration.polling import (
     partitions_of,
     poll_until,
     read_all,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.both_clusters
 

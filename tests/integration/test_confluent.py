@@ -19,8 +19,8 @@ import tandem_kafka
 from tandem_kafka.confluent import Consumer
 from tandem_kafka_testing.kafka import RealKafka
 from tests.alarms import alarms
-from tests.integration.polling import wait_until
 from tests.unit.interrupts import UNAWAITED, coroutines_end_here
+from tests.waiting import wait_until
 
 __all__ = ["coroutines_end_here"]
 

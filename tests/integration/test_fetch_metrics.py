@@ -6,14 +6,9 @@ import pytest
 
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import (
-    Consume,
-    metric,
-    partitions_of,
-    read_all,
-    wait_until,
-)
+from tests.integration.polling import Consume, metric, partitions_of, read_all
 from tests.integration.watching import partition_metrics
+from tests.waiting import wait_until
 
 FETCHING = "consumer-fetch-manager-metrics"
 

@@ -20,8 +20,9 @@ from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.logins import allow
-from tests.integration.polling import Consume, read_all, wait_until
+from tests.integration.polling import Consume, read_all
 from tests.integration.watching import Sent
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full("starts a secured cluster")
 

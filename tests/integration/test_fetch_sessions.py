@@ -12,8 +12,9 @@ from tandem_kafka.request_managers.fetching.session import FetchSession
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
+from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 from tests.integration.watching import Sent
+from tests.waiting import wait_until
 
 
 def sessions(consumer: KafkaConsumer) -> list[FetchSession]:

@@ -12,7 +12,8 @@ from tandem_kafka.errors import WakeupError
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
-from tests.integration.polling import Consume, Listener, poll_until, wait_until
+from tests.integration.polling import Consume, Listener, poll_until
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.both_clusters, pytest.mark.partitions(2)]
 

@@ -18,8 +18,8 @@ from tests.integration.polling import (
     Listener,
     partitions_of,
     poll_until,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.parametrize("protocol", PROTOCOLS),

@@ -24,7 +24,8 @@ from tests.integration.group_members import (
     rebalance_calls,
     settled,
 )
-from tests.integration.polling import Consume, cpu_share, poll_until, wait_until
+from tests.integration.polling import Consume, cpu_share, poll_until
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
 

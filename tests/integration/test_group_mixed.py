@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -24,7 +23,8 @@ from tandem_kafka.errors import (
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import Member, exactly_once, options_of, owned, settled
-from tests.integration.polling import Consume, assigned, partitions_of, poll_until, wait_until
+from tests.integration.polling import Consume, assigned, partitions_of, poll_until
+from tests.waiting import until, wait_until
 
 pytestmark = pytest.mark.partitions(4)
 
@@ -156,9 +156,7 @@ def test_a_group_is_shared_with_kafka_python(
 
 
 def _wait_while(condition: Callable[[], bool], turn: Callable[[], object]) -> None:
-    end = time.monotonic() + 120
-    while condition():
-        assert time.monotonic() < end
+    for _ in until(lambda: not condition()):
         turn()
 
 

@@ -18,7 +18,8 @@ from tests.integration.group_members import (
     options_of,
     settled,
 )
-from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
+from tests.integration.polling import Consume, partitions_of, poll_until
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 

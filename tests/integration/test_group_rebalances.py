@@ -20,7 +20,8 @@ from tests.integration.group_members import (
     owned,
     settled,
 )
-from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
+from tests.integration.polling import Consume, partitions_of, poll_until
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.parametrize("protocol", PROTOCOLS),

@@ -23,7 +23,8 @@ from tests.integration.group_members import (
     rebalance_calls,
     settled,
 )
-from tests.integration.polling import Consume, partitions_of, wait_until
+from tests.integration.polling import Consume, partitions_of
+from tests.waiting import wait_until
 
 PARTITIONS = 4
 

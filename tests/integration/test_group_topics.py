@@ -11,7 +11,8 @@ from tandem_kafka import SubscriptionPattern
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import Member, check_pairs, options_of, owned, settled
-from tests.integration.polling import Consume, wait_until
+from tests.integration.polling import Consume
+from tests.waiting import wait_until
 
 #: The names are matched by the members, with their metadata, or by the coordinator.
 WAYS = ["eager", "cooperative", "consumer", "consumer-by-coordinator"]

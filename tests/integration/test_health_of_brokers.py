@@ -94,11 +94,13 @@ def world(
         retry_backoff_max_ms=200,
     )
     with Probe(consumer, port=0, host="127.0.0.1") as probe:
-        until(consumer, lambda: consumer.health().ready, 60.0)
+        poll_within(consumer, lambda: consumer.health().ready, 60.0)
         yield consumer, probe
 
 
-def until(consumer: KafkaConsumer, told: Callable[[], object], limit_s: float = TRUTH_S) -> None:
+def poll_within(
+    consumer: KafkaConsumer, told: Callable[[], object], limit_s: float = TRUTH_S
+) -> None:
     """Poll until the truth is told."""
     clock = Clock()
     while not told():
@@ -148,28 +150,28 @@ def test_a_stopped_broker_and_its_restart_are_known(
     relayed: Relayed, world: tuple[KafkaConsumer, Probe], caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer, probe = world
-    until(consumer, lambda: all_well(consumer, probe))
+    poll_within(consumer, lambda: all_well(consumer, probe))
     relayed.cluster.kill()
     try:
-        until(consumer, lambda: unusable(consumer, probe, caplog.text))
+        poll_within(consumer, lambda: unusable(consumer, probe, caplog.text))
         assert "is back after" not in caplog.text
     finally:
         relayed.cluster.start_again()
-    until(consumer, lambda: all_well(consumer, probe) and "is back after" in caplog.text)
+    poll_within(consumer, lambda: all_well(consumer, probe) and "is back after" in caplog.text)
 
 
 def test_a_refusing_broker_is_known(
     relayed: Relayed, world: tuple[KafkaConsumer, Probe], caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer, probe = world
-    until(consumer, lambda: all_well(consumer, probe))
+    poll_within(consumer, lambda: all_well(consumer, probe))
     relayed.refuse()
     try:
-        until(consumer, lambda: unusable(consumer, probe, caplog.text))
+        poll_within(consumer, lambda: unusable(consumer, probe, caplog.text))
         assert "is back after" not in caplog.text
     finally:
         relayed.accept()
-    until(consumer, lambda: all_well(consumer, probe) and "is back after" in caplog.text)
+    poll_within(consumer, lambda: all_well(consumer, probe) and "is back after" in caplog.text)
 
 
 def test_a_slow_broker_is_known(
@@ -177,7 +179,7 @@ def test_a_slow_broker_is_known(
 ) -> None:
     """Records flow meanwhile: without a response, nobody can tell that a broker is slow."""
     consumer, probe = world
-    until(consumer, consumer.assignment, 60.0)
+    poll_within(consumer, consumer.assignment, 60.0)
     (tp,) = consumer.assignment()
 
     def flows() -> bool:
@@ -195,10 +197,10 @@ def test_a_slow_broker_is_known(
             and any("broker 1" in line and SLOW in line for line in caplog.messages)
         )
 
-    until(consumer, lambda: flows() and all_well(consumer, probe))
+    poll_within(consumer, lambda: flows() and all_well(consumer, probe))
     relayed.relay.delay_s = DELAY_S
     try:
-        until(consumer, known)
+        poll_within(consumer, known)
     finally:
         relayed.relay.delay_s = 0.0
-    until(consumer, lambda: all_well(consumer, probe))
+    poll_within(consumer, lambda: all_well(consumer, probe))

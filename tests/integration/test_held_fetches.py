@@ -13,14 +13,8 @@ from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.runtime.native import native_available
 from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.polling import (
-    ENDLESS_MS,
-    ENDLESS_REQUESTS,
-    Clock,
-    Consume,
-    read_all,
-    wait_until,
-)
+from tests.integration.polling import ENDLESS_MS, ENDLESS_REQUESTS, Clock, Consume, read_all
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not native_available, reason="the native transport repeats them")
 

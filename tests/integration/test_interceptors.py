@@ -9,7 +9,8 @@ import pytest
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.polling import Consume, poll_until, read_all, wait_until
+from tests.integration.polling import Consume, poll_until, read_all
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.both_clusters
 

@@ -8,14 +8,8 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import (
-    Clock,
-    Consume,
-    partitions_of,
-    read_all,
-    wait_until,
-    when_blocked,
-)
+from tests.integration.polling import Clock, Consume, partitions_of, read_all, when_blocked
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.both_clusters
 

@@ -31,8 +31,9 @@ from tandem_kafka.errors import (
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.landing_kills import KINDS, made_anew, new_table
 from tests.integration.landing_tables import ParquetTable, Table
-from tests.integration.polling import Consume, wait_until
+from tests.integration.polling import Consume
 from tests.integration.simulated_cluster import Cluster
+from tests.waiting import wait_until
 
 pa = pytest.importorskip("pyarrow")
 
@@ -89,7 +90,7 @@ def land(topic: str, consume: Consume) -> Any:
     return make
 
 
-def until(table: Table, count: int) -> Any:
+def filled(table: Table, count: int) -> Any:
     return lambda: len(table.rows()) >= count
 
 
@@ -99,17 +100,17 @@ def test_positions_come_from_the_table(kafka: Cluster, topic: str, land: Any, ta
     produce(kafka, topic, range(30), 2)
     group = uuid.uuid4().hex
     landing = land(table.open(), group)
-    landing.run(until(table, 60))
+    landing.run(filled(table, 60))
     assert table.rows() == expected(range(30), 2)
     assert landing.total == 60
     produce(kafka, topic, range(30, 40), 2)
-    landing.run(until(table, 80))  # the same object again
+    landing.run(filled(table, 80))  # the same object again
     assert landing.total == 80
     committed = land(table.open(), group)._consumer
     partitions = [TopicPartition(topic, each) for each in range(2)]
     wait_until(lambda: [committed.committed(tp) for tp in partitions] == [40, 40])
     produce(kafka, topic, range(40, 50), 2)
-    land(table.open()).run(until(table, 100))  # a group that has no offsets
+    land(table.open()).run(filled(table, 100))  # a group that has no offsets
     assert table.rows() == expected(range(50), 2)
 
 
@@ -120,18 +121,18 @@ def test_a_topic_made_anew_is_landed_from_its_first_record(
     """A table whose offsets have no topics gets them at the next run."""
     table = ParquetTable(tmp_path)
     produce(kafka, topic, range(10))
-    land(table.open()).run(until(table, 10))
+    land(table.open()).run(filled(table, 10))
     if unnamed:
         for manifest in table.place.glob("*/*.json"):
             content = json.loads(manifest.read_bytes())
             del content["topic"]
             manifest.write_text(json.dumps(content))
         produce(kafka, topic, range(10, 11))
-        land(table.open()).run(until(table, 11))
+        land(table.open()).run(filled(table, 11))
     before = table.rows()
     made_anew(kafka.admin, topic)
     produce(kafka, topic, range(25))
-    land(table.open()).run(until(table, len(before) + 25))
+    land(table.open()).run(filled(table, len(before) + 25))
     assert table.rows() == sorted(before + expected(range(25)))
 
 
@@ -161,7 +162,7 @@ def test_records_that_retention_removed_are_told(
 ) -> None:
     """While no landing runs, and while one does: it reads nothing then, in a slow commit."""
     produce(kafka, topic, range(10))
-    land(table.open()).run(until(table, 10))
+    land(table.open()).run(filled(table, 10))
     produce(kafka, topic, range(10, 30))
     kafka.admin.delete_records(topic, {0: 15})
     removed = {30: 40}
@@ -200,9 +201,9 @@ def test_a_pattern(
         wait_until(lambda: consumer.poll(10).count or consumer.assignment())
     options: dict[str, Any] = {"columns": COLUMNS, "every": timedelta(milliseconds=50)}
     landing = Landing(consumer, table.open(), **options)
-    landing.run(until(table, 10))
+    landing.run(filled(table, 10))
     produce(kafka, topic, range(10, 20))
-    landing.run(until(table, 20))
+    landing.run(filled(table, 20))
     assert table.rows() == expected(range(20))
 
 
@@ -332,10 +333,10 @@ def test_another_group_fences(
     assert failed[0].partitions == [TopicPartition(topic, 0)]  # type: ignore[attr-defined]
     assert not old._consumer.paused()
     assert table.rows() == expected(range(10))
-    new.run(until(table, 20))
+    new.run(filled(table, 20))
     assert table.rows() == expected(range(20))
     produce(kafka, topic, range(20, 30))
-    old.run(until(table, 30))  # it takes the partition back
+    old.run(filled(table, 30))  # it takes the partition back
     assert table.rows() == expected(range(30))
 
 
@@ -385,7 +386,7 @@ def test_a_fenced_landing_goes_on_with_its_other_partitions(
         new.run(lambda: new._landed)
         for begin in (10, 20):
             produce(kafka, topic, range(begin, begin + 10), 2)
-            new.run(until(table, 2 * begin + 20))
+            new.run(filled(table, 2 * begin + 20))
         landings[0].stop()
         thread.join()
         assert table.rows() == expected(range(30), 2)
@@ -404,7 +405,7 @@ def test_a_run_after_the_partitions_were_lost_fences_nobody(
     group = uuid.uuid4().hex
     produce(kafka, topic, range(10))
     old = land(table.open(), group, group_protocol=group_protocol, max_poll_interval_ms=1_000)
-    old.run(until(table, 10))
+    old.run(filled(table, 10))
     new = land(table.open(), group, group_protocol=group_protocol)
     threads = [threading.Thread(target=each.run) for each in (new, old)]
     threads[0].start()
@@ -426,10 +427,12 @@ def test_a_partition_begins_once(kafka: Cluster, topic: str, land: Any, table: T
     first = land(table.open(), auto_offset_reset="latest", assign=partitions)
     first.run(lambda: first._landed)
     produce(kafka, topic, range(5, 8))
-    land(table.open(), auto_offset_reset="latest", assign=partitions).run(until(table, 3))
+    land(table.open(), auto_offset_reset="latest", assign=partitions).run(filled(table, 3))
     assert table.rows() == expected(range(5, 8))
     other = ParquetTable(table.place / "other")  # type: ignore[attr-defined]
-    land(other.open(), auto_offset_reset="by_duration:PT1H", assign=partitions).run(until(other, 8))
+    land(other.open(), auto_offset_reset="by_duration:PT1H", assign=partitions).run(
+        filled(other, 8)
+    )
     assert other.rows() == expected(range(8))
     with pytest.raises(NoOffsetForPartitionError, match=f"no offset for {topic}-0, and auto_offs"):
         land(Forgetful(), auto_offset_reset="none", assign=partitions).run()
@@ -450,7 +453,7 @@ def test_a_record_that_cannot_be_decoded(
         landing.run()
     assert [row[1:] for row in table.rows()] == [(0, {"id": 1}), (1, {"id": 2})]
     skipped = Json(pa.schema([("id", pa.int64())]), errors="drop")
-    land(table.open(), value=skipped).run(until(table, 3))
+    land(table.open(), value=skipped).run(filled(table, 3))
     assert [row[1] for row in table.rows()] == [0, 1, 3]
 
 
@@ -460,7 +463,7 @@ def test_schemas_that_headers_name(kafka: Cluster, topic: str, land: Any, table:
     headers = [("__value_schema_id", b"\1" + uuid.uuid4().bytes)]
     records = [Record(b"\2a", headers=headers), Record(b"\0\0\0\0\1\2b")]
     kafka.admin.produce(topic, records)
-    land(table.open(), value=Avro(registry=registry)).run(until(table, 2))
+    land(table.open(), value=Avro(registry=registry)).run(filled(table, 2))
     assert [row[2] for row in table.rows()] == ["a", "b"]
 
 
@@ -495,7 +498,7 @@ def test_a_sink_that_fails(kafka: Cluster, topic: str, land: Any, table: Table) 
     assert landing.total == 0
     consumer = landing._consumer
     assert consumer.position(TopicPartition(topic, 0)) == 0
-    Landing(consumer, table.open(), columns=COLUMNS, every=timedelta(0)).run(until(table, 10))
+    Landing(consumer, table.open(), columns=COLUMNS, every=timedelta(0)).run(filled(table, 10))
     assert table.rows() == expected(range(10))
 
 
@@ -528,14 +531,14 @@ def test_an_interrupt_leaves_nothing_paused(
 ) -> None:
     produce(kafka, topic, range(10))
     landing = land(table.open())
-    landing.run(until(table, 10))
+    landing.run(filled(table, 10))
     monkeypatch.setattr(landing, "_step", interrupted_once)
     with pytest.raises(KeyboardInterrupt):
         landing.run()
     consumer = landing._consumer
     assert not consumer.paused()
     produce(kafka, topic, range(10, 20))
-    Landing(consumer, table.open(), columns=COLUMNS, every=timedelta(0)).run(until(table, 20))
+    Landing(consumer, table.open(), columns=COLUMNS, every=timedelta(0)).run(filled(table, 20))
     assert table.rows() == expected(range(20))
 
 

@@ -18,14 +18,9 @@ from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import CorruptRecordError
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import (
-    Consume,
-    partitions_of,
-    poll_until,
-    read_all,
-    wait_until,
-)
+from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 from tests.integration.watching import Sent, break_batch
+from tests.waiting import wait_until
 
 KEYS = 5
 

@@ -24,9 +24,10 @@ from tandem_kafka.errors import (
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.security import write_certificate
 from tests.integration.logins import Options, allow_all, sasl, tls
-from tests.integration.polling import Consume, poll_until, wait_until
+from tests.integration.polling import Consume, poll_until
 from tests.kafka.token_server import CLIENT, SECRET, TokenServer
 from tests.kafka.tokens import TokenIssuer
+from tests.waiting import wait_until
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 

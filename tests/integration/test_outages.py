@@ -21,9 +21,9 @@ from tests.integration.polling import (
     partitions_of,
     poll_until,
     read_all,
-    wait_until,
     when_blocked,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full("starts brokers of its own")
 

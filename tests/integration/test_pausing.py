@@ -9,16 +9,9 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import (
-    Clock,
-    Consume,
-    cpu_share,
-    partitions_of,
-    poll_until,
-    read_all,
-    wait_until,
-)
+from tests.integration.polling import Clock, Consume, cpu_share, partitions_of, poll_until, read_all
 from tests.integration.watching import Sent
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.both_clusters
 

@@ -33,8 +33,8 @@ from tests.integration.polling import (
     partitions_of,
     poll_until,
     read_all,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full("starts a secured cluster")
 

@@ -6,7 +6,6 @@ import datetime as dt
 import subprocess
 import sys
 import textwrap
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
+from tests.waiting import PATIENCE_S, until
 
 pa = pytest.importorskip("pyarrow")
 
@@ -28,7 +28,6 @@ ROOT = Path(__file__).parents[2]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_TIMEOUT_S = 120.0
 
 Rows = list[dict[str, Any]]
 
@@ -74,11 +73,9 @@ def batches_until(
 ) -> Iterator[Any]:
     """Poll for record batches until `ready(rows)`."""
     rows: Rows = []
-    end = time.monotonic() + _TIMEOUT_S
-    while not ready(rows):
-        assert time.monotonic() < end, f"polled in vain; {len(rows)} rows came"
+    for _ in until(lambda: ready(rows), lambda: f"polled in vain; {len(rows)} rows came"):
         batch = consumer.poll_arrow(timeout_ms=200, **options)
-        rows += batch.to_pylist()
+        rows.extend(batch.to_pylist())
         yield batch
 
 
@@ -125,7 +122,7 @@ def test_poll_and_iteration_continue_after_it(
     kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(30)])
-    consumer = consume(consumer_timeout_ms=_TIMEOUT_S * 1_000)
+    consumer = consume(consumer_timeout_ms=PATIENCE_S * 1_000)
     consumer.assign(partitions_of(topic, 1))
     rows = read_rows(consumer, 10, max_records=10)
     records = [next(consumer) for _ in range(3)]
@@ -177,11 +174,9 @@ def test_a_rebalance_in_between_loses_and_repeats_nothing(
     options = {"group_id": f"g-{uuid.uuid4().hex[:8]}", **options_of(protocol)}
     members = [consume(**options) for _ in range(2)]
     rows: Rows = []
-    end = time.monotonic() + _TIMEOUT_S
 
     def read_until(ready: Callable[[], object], limit: int) -> None:
-        while not ready():
-            assert time.monotonic() < end, f"in vain; {len(rows)} of 400 rows came"
+        for _ in until(ready, lambda: f"in vain; {len(rows)} of 400 rows came"):
             for member in members:
                 if member.subscription():
                     batch = member.poll_arrow(timeout_ms=50, max_records=limit)

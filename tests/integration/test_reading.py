@@ -13,16 +13,10 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import (
-    Clock,
-    Consume,
-    partitions_of,
-    poll_until,
-    read_all,
-    wait_until,
-)
+from tests.integration.polling import Clock, Consume, partitions_of, poll_until, read_all
 from tests.integration.watching import Sent
 from tests.machine import slowness
+from tests.waiting import until, wait_until
 
 pytestmark = pytest.mark.both_clusters
 
@@ -49,13 +43,12 @@ def flood(kafka: RealKafka) -> str:
 
 def batches(consumer: KafkaConsumer, count: int) -> Iterator[Any]:
     """Yield the batches of poll() until `count` records were read."""
-    end = time.monotonic() + 120.0
-    while count > 0:
-        assert time.monotonic() < end, f"{count} records did not come"
+    counts: list[int] = []
+    for _ in until(lambda: sum(counts) >= count, lambda: f"only {sum(counts)} of {count} came"):
         batch = consumer.poll(timeout_ms=500)
-        count -= batch.count
+        counts.append(batch.count)
         yield batch
-    assert count == 0
+    assert sum(counts) == count
 
 
 def check_flood(consumer: KafkaConsumer, topic: str, pause_every: int = 0) -> None:

@@ -17,7 +17,8 @@ import pytest
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import TopicAuthorizationFailedError
 from tandem_kafka_testing.kafka import KAFKA_VERSION, RealKafka
-from tests.integration.polling import read_all, wait_until
+from tests.integration.polling import read_all
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full("starts brokers of its own")
 

@@ -15,8 +15,9 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import LogTruncationError
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
 from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
+from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 from tests.integration.watching import Sent, partition_metrics
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 

@@ -18,14 +18,8 @@ from tests.integration.group_members import (
     options_of,
     settled,
 )
-from tests.integration.polling import (
-    Clock,
-    Consume,
-    cpu_share,
-    partitions_of,
-    read_all,
-    wait_until,
-)
+from tests.integration.polling import Clock, Consume, cpu_share, partitions_of, read_all
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 

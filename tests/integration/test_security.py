@@ -24,7 +24,8 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.security import PASSWORD
-from tests.integration.polling import Consume, partitions_of, read_all, wait_until
+from tests.integration.polling import Consume, partitions_of, read_all
+from tests.waiting import wait_until
 
 Options = dict[str, Any]
 

@@ -30,11 +30,11 @@ from tests.integration.share_members import (
 )
 from tests.integration.simulated_cluster import Cluster
 from tests.integration.test_transactions import Writer
+from tests.waiting import until
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 _HOUR_MS = 3_600_000
-_PATIENCE_S = 60.0
 
 #: Configures the group of the test.
 Configure = Callable[..., None]
@@ -61,14 +61,6 @@ def new_group(kafka: Cluster, **settings: str) -> str:
         names = {key.replace("_", "."): value for key, value in settings.items()}
         kafka.admin.configure_group(name, names)
     return name
-
-
-def until(done: Callable[[], object], meanwhile: Callable[[], object]) -> None:
-    """Repeat `meanwhile` until `done()`."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen"
-        meanwhile()
 
 
 def offsets(consumer: ShareConsumer, count: int) -> list[int]:
@@ -190,12 +182,10 @@ def test_few_records_in_a_call(kafka: Cluster, topic: str, share: Share) -> None
     kafka.admin.produce(topic, records)
     consumer, seen = share(max_poll_records=2), []
 
-    def poll() -> None:
+    for _ in until(lambda: len(seen) >= 100):
         for batch in consumer.poll(500).values():
             assert len(batch) <= 2
             seen.extend(batch)
-
-    until(lambda: len(seen) >= 100, poll)
     assert [(each.offset, each.key, each.value, each.timestamp) for each in seen] == [
         (number, record.key, record.value, record.timestamp_ms)
         for number, record in enumerate(records)
@@ -283,10 +273,10 @@ def test_renewed_records_stay_with_the_application(
             record.renew()
         else:
             record.accept()
-    until(
-        lambda: all(each.lock_deadline_ms > before[each.offset] for each in records[1::2]),
-        lambda: quiet(other),
-    )
+    for _ in until(
+        lambda: all(each.lock_deadline_ms > before[each.offset] for each in records[1::2])
+    ):
+        quiet(other)
     for record in records[1::2]:
         record.accept()
     assert consumer.commit() == {TopicPartition(topic, 0): None}
@@ -320,13 +310,11 @@ def test_each_record_is_delivered_until_its_limit(
     produce(kafka, topic, 40)
     consumer, seen = share(acknowledgement="explicit"), Counter[tuple[int, int]]()
 
-    def release_all() -> None:
+    for _ in until(lambda: seen.total() == 120):
         for batch in consumer.poll(500).values():
             for record in batch:
                 seen[record.offset, record.delivery_count] += 1
                 record.release()
-
-    until(lambda: seen.total() == 120, release_all)
     assert seen == Counter((offset, count) for offset in range(40) for count in (1, 2, 3))
     assert quiet(consumer)
 
@@ -374,11 +362,9 @@ def test_groups_do_not_share(kafka: Cluster, topic: str, share: Share) -> None:
     seen = {name: Counter[int]() for name in earliest}
 
     def read(name: str, consumer: ShareConsumer) -> None:
-        def poll() -> None:
+        for _ in until(lambda: seen[name].total() >= 500):
             for batch in consumer.poll(200).values():
                 seen[name].update(record.offset for record in batch)
-
-        until(lambda: seen[name].total() >= 500, poll)
 
     threads = [
         threading.Thread(target=read, args=[name, share(group_id=name)])
@@ -392,12 +378,10 @@ def test_groups_do_not_share(kafka: Cluster, topic: str, share: Share) -> None:
     assert all(counts == Counter(range(500)) for counts in seen.values())
     first: list[Any] = []
 
-    def read_the_latest() -> None:
+    # It has no place in the topic before a broker has seen its first fetch.
+    for _ in until(lambda: first):
         produce(kafka, topic, 1)
         first.extend(record for batch in latest.poll(500).values() for record in batch)
-
-    # It has no place in the topic before a broker has seen its first fetch.
-    until(lambda: first, read_the_latest)
     assert first[0].offset >= 500
 
 
@@ -408,12 +392,10 @@ def test_members_poll_in_turn(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 1_000)
     members, seen = [share(), share()], Counter[int]()
 
-    def poll() -> None:
+    for _ in until(lambda: seen.total() >= 1_000):
         for member in members:
             for batch in member.poll(100).values():
                 seen.update(record.offset for record in batch)
-
-    until(lambda: seen.total() >= 1_000, poll)
     assert seen == Counter(range(1_000))
 
 
@@ -497,13 +479,11 @@ def test_records_of_aborted_transactions_are_seen_from_now_on(
     expected = sorted(b"CdeF" + (b"A" if how == "release" else b""))
     found: list[Any] = []
 
-    def poll() -> None:
+    for _ in until(lambda: len(found) >= len(expected)):
         for batch in consumer.poll(500).values():
             for each in batch:
                 each.accept()
                 found.append(each.value)
-
-    until(lambda: len(found) >= len(expected), poll)
     assert sorted(b"".join(found)) == expected
     assert consumer.commit() in ({}, {TopicPartition(record.topic, 0): None})
     assert quiet(consumer)

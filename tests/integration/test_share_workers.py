@@ -18,11 +18,11 @@ from tandem_kafka.workers import AsyncShareWorkers, Retry, ShareWorkers
 from tests.integration.share_members import (
     LOCK_MS,
     Share,
+    ends_when,
     places,
     produce,
     quiet,
     take,
-    until,
 )
 from tests.integration.simulated_cluster import Cluster
 
@@ -48,7 +48,7 @@ def test_many_threads_handle_each_record_once(
         threads.add(threading.current_thread().name)
 
     workers = ShareWorkers(consumer, handle, workers=8)
-    workers.run(until(lambda: len(seen) == 500))
+    workers.run(ends_when(lambda: len(seen) == 500))
     assert seen == Counter(range(500))
     assert workers.done == 500
     assert len(threads) == 8
@@ -68,7 +68,7 @@ def test_a_record_is_tried_again_and_then_rejected(
             raise ValueError(record.offset)
 
     retry = Retry(3, backoff_ms=(10, 50))
-    ShareWorkers(consumer, handle, retry=retry).run(until(lambda: calls.total() == 6))
+    ShareWorkers(consumer, handle, retry=retry).run(ends_when(lambda: calls.total() == 6))
     assert calls == {0: 1, 1: 3, 2: 2}
     assert quiet(share())
 
@@ -84,7 +84,7 @@ def test_a_record_is_released_for_another_consumer(
         if record.offset == 1 and record.delivery_count < 3:
             raise ValueError
 
-    ShareWorkers(consumer, handle, otherwise="release").run(until(lambda: (1, 3) in counts))
+    ShareWorkers(consumer, handle, otherwise="release").run(ends_when(lambda: (1, 3) in counts))
     assert sorted(counts) == [(0, 1), (1, 1), (1, 2), (1, 3)]
     assert quiet(share())
 
@@ -103,7 +103,7 @@ def test_a_function_takes_what_cannot_be_handled(
     def handle(record: Any) -> None:
         raise ValueError(f"no {record.offset}")
 
-    ShareWorkers(consumer, handle, otherwise=otherwise).run(until(lambda: len(letters) == 4))
+    ShareWorkers(consumer, handle, otherwise=otherwise).run(ends_when(lambda: len(letters) == 4))
     assert sorted(letters) == [(0, "no 0", 1), (1, "no 1", 1), (2, "no 2", 1), (2, "no 2", 1)]
     assert quiet(share())
 
@@ -122,7 +122,7 @@ def test_a_handler_may_take_longer_than_a_lock(
             assert quiet(other)
         done.append(record.delivery_count)
 
-    ShareWorkers(consumer, handle, workers=1).run(until(lambda: bool(done), 60))
+    ShareWorkers(consumer, handle, workers=1).run(ends_when(lambda: bool(done), 60))
     assert done == [1]
     assert quiet(other)
 
@@ -141,7 +141,7 @@ def test_a_signal_ends_a_run_and_releases_what_waits(
 
     retry = Retry(5, backoff_ms=(60_000, 60_000))
     workers = ShareWorkers(consumer, handle, retry=retry)
-    workers.run(until(lambda: False), signals=[signal.SIGTERM])
+    workers.run(ends_when(lambda: False), signals=[signal.SIGTERM])
     assert workers.done == 1
     assert places(take(share(), 1)) == [(1, 2)]
 
@@ -156,7 +156,7 @@ def test_a_handler_that_does_not_return_in_time(
         begun.set()
         end.wait(60)
 
-    ShareWorkers(consumer, handle, drain_timeout_ms=100).run(until(begun.is_set))
+    ShareWorkers(consumer, handle, drain_timeout_ms=100).run(ends_when(begun.is_set))
     assert places(take(share(), 1)) == [(0, 2)]
     end.set()
 
@@ -170,8 +170,8 @@ def test_a_handler_that_ends_the_program(
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        ShareWorkers(consumer, handle).run(until(lambda: False))
-    assert places(take(share(), 1, timeout_s=40)) == [(0, 2)]
+        ShareWorkers(consumer, handle).run(ends_when(lambda: False))
+    assert places(take(share(), 1)) == [(0, 2)]
 
 
 def test_a_coroutine_cannot_take_what_cannot_be_handled(
@@ -187,7 +187,7 @@ def test_a_coroutine_cannot_take_what_cannot_be_handled(
 
     workers = ShareWorkers(consumer, handle, otherwise=otherwise)
     with pytest.raises(ArgumentTypeError, match="otherwise must be an ordinary function"):
-        workers.run(until(lambda: workers.done == 1))
+        workers.run(ends_when(lambda: workers.done == 1))
     assert places(take(share(), 1)) == [(0, 2)]
 
 

@@ -19,9 +19,9 @@ from tests.integration.polling import (
     partitions_of,
     poll_until,
     read_all,
-    wait_until,
 )
 from tests.integration.watching import Sent
+from tests.waiting import wait_until
 
 TEN = [b"%d" % number for number in range(10)]
 

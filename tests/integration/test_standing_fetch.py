@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,13 +25,13 @@ from tests.integration.test_loopback import (
     PARTITIONS,
     RECORDS,
     ROUNDS,
-    TIMEOUT_S,
     TOPIC,
     consumer,
     create,
     garble,
     produce,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not native_available, reason="the native transport repeats them")
 
@@ -61,9 +60,7 @@ def assigned(loopback: ServedKafka, **options: Any) -> Iterator[KafkaConsumer]:
 
 
 def read_until(reader: KafkaConsumer, read: dict[int, list[int]], total: int) -> None:
-    until = time.monotonic() + TIMEOUT_S
-    while sum(map(len, read.values())) < total:
-        assert time.monotonic() < until
+    for _ in until(lambda: sum(map(len, read.values())) >= total):
         for tp, records in reader.poll(timeout_ms=100).items():
             read[tp.partition] += [int(record.value or b"") for record in records]
 
@@ -227,9 +224,8 @@ def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(
                     follower.disturb(random)
             loopback.cause("heal")
             reader.resume(*reader.assignment())
-            until = time.monotonic() + TIMEOUT_S
-            while sum(follower.next.values()) < ROUNDS * RECORDS + bursts * MANY:
-                assert time.monotonic() < until, follower.next
+            count = ROUNDS * RECORDS + bursts * MANY
+            for _ in until(lambda: sum(follower.next.values()) >= count, lambda: follower.next):
                 follower.follow(100)
 
 

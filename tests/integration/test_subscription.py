@@ -18,9 +18,9 @@ from tests.integration.polling import (
     partitions_of,
     poll_until,
     read_all,
-    wait_until,
     when_blocked,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.both_clusters
 

@@ -10,8 +10,9 @@ import pytest
 
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import Consume, poll_until, read_all, wait_until
+from tests.integration.polling import Consume, poll_until, read_all
 from tests.kafka.metrics_receiver import compiled_receiver, received, receiver_settings, subscribe
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full("starts brokers of its own")
 

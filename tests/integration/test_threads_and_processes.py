@@ -23,9 +23,9 @@ from tests.integration.polling import (
     partitions_of,
     poll_until,
     read_all,
-    wait_until,
     when_blocked,
 )
+from tests.waiting import wait_until
 
 
 @pytest.fixture

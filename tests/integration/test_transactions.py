@@ -13,8 +13,9 @@ from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.runtime.native import native_available
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
+from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 from tests.integration.watching import Sent
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.both_clusters
 

@@ -24,7 +24,8 @@ from tandem_kafka.workers.done_map import decode
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import PROTOCOLS, SESSION_TIMEOUT_MS, options_of
-from tests.integration.polling import Consume, partitions_of, read_all, wait_until
+from tests.integration.polling import Consume, partitions_of, read_all
+from tests.waiting import wait_until
 
 PARTITIONS = 2
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,10 +16,10 @@ from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Consume
+from tests.waiting import until
 
-__all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World", "until"]
+__all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World"]
 
-_TIMEOUT_S = 120.0
 _POLL_MS = 50
 _INTERVAL_MS = 10
 
@@ -103,14 +103,6 @@ class RealCluster:
         self._kafka.admin.produce(tp.topic, records)
 
 
-def until(cluster: Cluster, done: Callable[[], object], meanwhile: Callable[[], object]) -> None:
-    """Repeat `meanwhile` until `done()`."""
-    end = cluster.now_s() + _TIMEOUT_S
-    while not done():
-        assert cluster.now_s() < end, "it did not happen"
-        meanwhile()
-
-
 class World:
     """A cluster, and the actions of scripts in it.
 
@@ -140,11 +132,14 @@ class World:
 
     def poll_until(self, done: Callable[[], object], *consumers: KafkaConsumer) -> None:
         """Poll the consumers in turn until `done()`."""
-        until(self.cluster, done, lambda: [self.poll(consumer) for consumer in consumers])
+        for _ in until(done, now_s=self.cluster.now_s):
+            for consumer in consumers:
+                self.poll(consumer)
 
     def wait_until(self, done: Callable[[], object]) -> None:
         """Wait without touching a consumer until `done()`."""
-        until(self.cluster, done, self.cluster.sleep)
+        for _ in until(done, now_s=self.cluster.now_s):
+            self.cluster.sleep()
 
     def poll(self, consumer: KafkaConsumer, timeout_ms: int = _POLL_MS) -> None:
         """Poll once."""

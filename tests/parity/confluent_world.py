@@ -10,6 +10,7 @@ from confluent_kafka import TopicPartition
 
 from tandem_kafka_testing.kafka import RealKafka
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
+from tests.waiting import until
 
 __all__ = ["PATIENCE_S", "World", "comparable", "outcome"]
 
@@ -73,10 +74,8 @@ class World(KafkaWorld):
 
     def poll_until(self, consumer: Any, ready: Callable[[], object]) -> list[Any]:
         """Poll until `ready()`; return the messages."""
-        end = time.monotonic() + PATIENCE_S
         found = []
-        while not ready():
-            assert time.monotonic() < end, "the condition did not become true"
+        for _ in until(ready):
             message = consumer.poll(0.05)
             if message is not None and not _passing(message):
                 found.append(message)

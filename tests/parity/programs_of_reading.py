@@ -15,6 +15,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 from kafka.structs import OffsetAndMetadata
 
 from tests.parity.world import World, outcome
+from tests.waiting import wait_until
 
 __all__ = ["PROGRAMS"]
 
@@ -216,7 +217,7 @@ def offsets_that_are_not_updated(world: World) -> Any:
     consumer.assign([tp])
     consumer.position(tp)
     found: list[Any] = []
-    world.wait_until(lambda: found.extend(consumer.poll(500, None, False).get(tp, ())) or found)
+    wait_until(lambda: found.extend(consumer.poll(500, None, False).get(tp, ())) or found)
     return [m.value for m in found], consumer.position(tp)
 
 
@@ -280,7 +281,7 @@ def records_that_are_sent_on(world: World) -> Any:
         world.topic, value_deserializer=json.loads, key_deserializer=lambda k: k and k.decode()
     )
     batches: list[Any] = []
-    world.wait_until(lambda: batches.append(consumer.poll(200)) or count(batches) == 3)
+    wait_until(lambda: batches.append(consumer.poll(200)) or count(batches) == 3)
     lists = [records for batch in batches for records in batch.values()]
     everything = sorted(sum(lists, []), key=lambda r: (r.partition, r.offset))
     first = everything[0]

@@ -13,6 +13,7 @@ from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.structs import OffsetAndMetadata
 
 from tests.parity.world import PATIENCE_S, World, outcome
+from tests.waiting import until, wait_until
 
 __all__ = ["PROGRAMS"]
 
@@ -22,8 +23,7 @@ def beside_a_poll(consumer: Any, work: Callable[[], Any], poll_ms: int = 3_000) 
     found: list[Any] = []
     thread = threading.Thread(target=lambda: (time.sleep(0.3), found.append(outcome(work))))
     thread.start()
-    end = time.monotonic() + PATIENCE_S
-    while not found and time.monotonic() < end:
+    for _ in until(lambda: found):
         outcome(lambda: consumer.poll(poll_ms))
     thread.join(PATIENCE_S)
     return found[0]
@@ -115,7 +115,7 @@ def a_future_without_another_call(world: World) -> Any:
     called: list[Any] = []
     future = consumer.commit_async({tp: OffsetAndMetadata(1, "", -1)})
     future.add_callback(lambda _: called.append("committed"))
-    world.wait_until(lambda: future.is_done and called)
+    wait_until(lambda: future.is_done and called)
     return future.succeeded(), future.failed(), future.exception, called
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tandem_kafka_testing.kafka import RealKafka
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
+from tests.waiting import until
 
 __all__ = ["PATIENCE_S", "Raised", "World", "agree", "outcome"]
 
@@ -45,26 +45,15 @@ class World(KafkaWorld):
     def read(self, consumer: Any, count: int) -> list[Any]:
         """Poll until this number of records has arrived."""
         records: list[Any] = []
-        end = time.monotonic() + PATIENCE_S
-        while len(records) < count:
-            assert time.monotonic() < end, f"only {len(records)} of {count} records arrived"
+        for _ in until(lambda: len(records) >= count, lambda: f"only {len(records)} of {count}"):
             for some in consumer.poll(200).values():
-                records += some
+                records.extend(some)
         return records
 
     def poll_until(self, consumer: Any, ready: Callable[[], object]) -> None:
         """Poll until `ready()`."""
-        end = time.monotonic() + PATIENCE_S
-        while not ready():
-            assert time.monotonic() < end, "the condition did not become true"
+        for _ in until(ready):
             consumer.poll(500)
-
-    def wait_until(self, ready: Callable[[], object]) -> None:
-        """Check repeatedly, without calling a consumer."""
-        end = time.monotonic() + PATIENCE_S
-        while not ready():
-            assert time.monotonic() < end, "the condition did not become true"
-            time.sleep(0.01)
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from kafka import KafkaConsumer as KafkaPythonConsumer
 
 from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer, KafkaProducer
 from tandem_kafka_testing.kafka.process import java_command
+from tests.waiting import until
 
 TIMEOUT_S = 30
 
@@ -179,9 +179,7 @@ class Confluent:
         consumer.subscribe([topic])
         try:
             values: list[bytes] = []
-            until_s = time.monotonic() + TIMEOUT_S
-            while len(values) < count:
-                assert time.monotonic() < until_s, values
+            for _ in until(lambda: len(values) >= count, lambda: values):
                 message = consumer.poll(1.0)
                 if message is not None:
                     assert message.error() is None, message.error()

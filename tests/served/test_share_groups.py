@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import confluent_kafka
@@ -16,6 +15,7 @@ from confluent_kafka.admin import (
 
 from tandem_kafka_testing.served import ServedKafka
 from tests.served.clients import TIMEOUT_S
+from tests.waiting import until
 
 
 def begin_at_the_earliest(cluster: ServedKafka, group: str) -> None:
@@ -37,9 +37,7 @@ def share_consumer(cluster: ServedKafka, topic: str, group: str) -> Any:
 def read(consumer: Any, count: int) -> list[bytes]:
     """Return the values of the next records."""
     values: list[bytes] = []
-    end_s = time.monotonic() + TIMEOUT_S
-    while len(values) < count:
-        assert time.monotonic() < end_s, values
+    for _ in until(lambda: len(values) >= count, lambda: values):
         for message in consumer.poll(1.0) or ():
             assert message.error() is None
             values.append(message.value())

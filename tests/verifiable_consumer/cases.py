@@ -18,7 +18,8 @@ from confluent_kafka.admin import PartitionMetadata
 
 from benchmarks.outages.streaming import Stream
 from tandem_kafka_testing.kafka import RealKafka
-from tests.verifiable_consumer.group import Group, Member, wait_until
+from tests.verifiable_consumer.group import Group, Member
+from tests.waiting import wait_until
 
 __all__ = ["CASES"]
 

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from tests.reporting_process import ReportingProcess
+from tests.waiting import wait_until
 
 _TIMEOUT_S = 90.0
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout_s: float = _TIMEOUT_S) -> None:
-    """Wait until a condition holds."""
-    until = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < until, f"not within {timeout_s:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 class Member:

@@ -10,7 +10,8 @@ import pytest
 
 from tandem_kafka_testing.served import ServedKafka
 from tests.verifiable_consumer.cases import CASES
-from tests.verifiable_consumer.group import Group, wait_until
+from tests.verifiable_consumer.group import Group
+from tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_testing import serving
 from tandem_kafka_testing.kafka.ports import free_ports
 from tandem_kafka_testing.served import ServedKafka
+from tests.waiting import until
 
 pytestmark = pytest.mark.real_time
 
@@ -51,9 +51,7 @@ def test_the_members_of_groups_have_clients_and_hosts(commands: Run, protocol: s
             options["group_protocol"] = protocol
         make = ShareConsumer if protocol == "share" else KafkaConsumer
         with make("orders", group_id="billing", **options) as member:
-            deadline_s = time.monotonic() + 30
-            while not member.poll(100):
-                assert time.monotonic() < deadline_s
+            for _ in until(lambda: member.poll(100)):
                 kafka.produce("orders", b"1")
             (described,) = commands(kafka, "groups", "-g", "billing", "-J").rows
             (row,) = described["members"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tandem_kafka_testing.kafka import RealKafka
 from tests.sources import PYTHONPATH, ROOT
+from tests.waiting import wait_until
 
 __all__ = [
     "KILLS",
@@ -77,13 +78,8 @@ def noted(folder: Path, *kinds: str) -> int:
 
 def until(job: Job, ready: Callable[[], object]) -> bool:
     """Wait for a condition; return False if the job ends before."""
-    end = time.monotonic() + PATIENCE_S
-    while not ready():
-        if job.poll() is not None:
-            return False
-        assert time.monotonic() < end, "the job makes no progress"
-        time.sleep(0.005)
-    return True
+    wait_until(lambda: ready() or job.poll() is not None, "the progress of the job")
+    return job.poll() is None
 
 
 def kill_driver(job: Job) -> None:

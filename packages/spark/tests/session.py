@@ -16,11 +16,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test
 import pyspark
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from tests.waiting import PATIENCE_S, until
+
 __all__ = ["SPARK", "Tables", "since", "start"]
 
 SPARK = tuple(int(number) for number in pyspark.__version__.split(".")[:2])
-
-PATIENCE_S = 120.0
 
 
 def since(major: int, minor: int, what: str) -> pytest.MarkDecorator:
@@ -112,10 +112,8 @@ class Tables:
         self, query: Any, ready: Callable[[], object], *, patience_s: float = PATIENCE_S
     ) -> None:
         """Wait until a stream has made a condition true; fail if the stream fails."""
-        end = time.monotonic() + patience_s
-        while not ready():
+        for _ in until(ready, lambda: query.lastProgress, timeout_s=patience_s):
             assert query.isActive or ready(), query.exception()
-            assert time.monotonic() < end, query.lastProgress
             time.sleep(0.02)
 
 

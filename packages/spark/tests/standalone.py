@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 import pyspark
 
-from packages.spark.tests.jobs import PATIENCE_S
 from tandem_kafka_testing.kafka.ports import free_ports
+from tests.waiting import wait_until
 
 __all__ = ["HOME", "QUICK_START", "StandaloneCluster"]
 
@@ -50,12 +48,12 @@ class StandaloneCluster:
     def __enter__(self) -> Self:
         try:
             self._start("master.Master", self._port, self._page)
-            _until(lambda: self._state() is not None, "the master does not respond")
+            wait_until(lambda: self._state() is not None, "a response of the master")
             of_worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.work))
             for number, page in enumerate(self._pages, 1):
                 at = f"127.0.0.{number}"
                 self._start("worker.Worker", 0, page, *of_worker, self.master, host=at)
-            _until(self._is_complete, "workers are missing")
+            wait_until(self._is_complete, "the start of all workers")
         except BaseException:
             self.stop()
             raise
@@ -120,10 +118,3 @@ class StandaloneCluster:
     def _is_complete(self) -> bool:
         state = self._state()
         return state is not None and state["aliveworkers"] == self._workers
-
-
-def _until(ready: Callable[[], bool], problem: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not ready():
-        assert time.monotonic() < end, problem
-        time.sleep(0.1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from packages.spark.tests.session import PATIENCE_S, Tables, since
+from packages.spark.tests.session import Tables, since
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 
@@ -22,6 +21,7 @@ from pyspark_tandem_kafka.progress import (  # isort: skip
     prometheus_lag,
 )
 from tandem_kafka.types import TopicPartition  # isort: skip
+from tests.waiting import wait_until
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 LAG = StreamLag("orders", "id", 3, 250, 40, {FIRST: 5, SECOND: 0}, {FIRST: 30, SECOND: 10})
@@ -37,9 +37,7 @@ def test_a_listener_logs_the_lag(kafka: RealKafka, topic: str, tables: Tables, c
     try:
         with caplog.at_level(logging.INFO, "pyspark_tandem_kafka.progress"):
             tables.finish(tables.stream(topic, maxOffsetsPerTrigger=40))
-            end = time.monotonic() + PATIENCE_S
-            while len(lags) < 3 and time.monotonic() < end:
-                time.sleep(0.02)  # Spark calls listeners asynchronously
+            wait_until(lambda: len(lags) >= 3)  # Spark calls listeners asynchronously
     finally:
         tables.spark.streams.removeListener(listener)
     assert [(lag.batch, lag.rows, lag.total) for lag in lags] == [

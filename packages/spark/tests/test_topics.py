@@ -15,6 +15,7 @@ from tandem_kafka_testing.kafka.admin import Record
 from pyspark_tandem_kafka.cluster import Cluster, UnknownTopicError  # isort: skip - see session
 from pyspark_tandem_kafka.offsets import StreamOffset  # isort: skip
 from pyspark_tandem_kafka.options import SourceOptions  # isort: skip
+from tests.waiting import wait_until
 
 
 def cluster(kafka: RealKafka, **options: Any) -> Cluster:
@@ -23,8 +24,7 @@ def cluster(kafka: RealKafka, **options: Any) -> Cluster:
 
 
 def until_deleted(kafka: RealKafka, topic: str) -> None:
-    while topic in kafka.admin.client.list_topics(timeout=30).topics:
-        pass
+    wait_until(lambda: topic not in kafka.admin.client.list_topics(timeout=30).topics)
 
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,18 +20,12 @@ from tandem_kafka_testing.kafka.admin import Record
 from tests.sources import ROOT
 
 from pyspark_tandem_kafka.consumers import ConsumerCache  # isort: skip - needs pyspark, see session
+from tests.waiting import wait_until
 
 
 @pytest.fixture
 def options(kafka: RealKafka) -> dict[str, Any]:
     return {"bootstrap_servers": kafka.bootstrap(), "auto_offset_reset": "none"}
-
-
-def until(ready: Any) -> None:
-    end = time.monotonic() + 20
-    while not ready():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_a_consumer_is_kept_and_closed_when_idle(options: dict[str, Any]) -> None:
@@ -42,10 +35,10 @@ def test_a_consumer_is_kept_and_closed_when_idle(options: dict[str, Any]) -> Non
     assert len(cache) == 1
     with cache.lend(options) as second:
         assert second is first
-    until(lambda: len(cache) == 0)
+    wait_until(lambda: len(cache) == 0)
     with cache.lend(options) as third:
         assert third is not first
-    until(lambda: len(cache) == 0)
+    wait_until(lambda: len(cache) == 0)
 
 
 def test_a_consumer_that_failed_is_not_kept(options: dict[str, Any]) -> None:
@@ -69,7 +62,7 @@ def test_a_fork_has_no_consumers(options: dict[str, Any]) -> None:
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    until(lambda: len(cache) == 0)
+    wait_until(lambda: len(cache) == 0)
 
 
 def test_no_fetch_goes_beyond_the_range(

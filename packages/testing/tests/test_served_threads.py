@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -13,15 +11,9 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.cluster import SimCluster
 from tandem_kafka_testing.fault_plan import FaultPlan, PlannedFault
 from tandem_kafka_testing.served import ServedKafka
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.real_time
-
-
-def eventually(done: Callable[[], bool], seconds: float = 60.0) -> bool:
-    until = time.monotonic() + seconds
-    while not done() and time.monotonic() < until:
-        time.sleep(0.005)
-    return done()
 
 
 def test_an_action_may_act_on_the_cluster_again() -> None:
@@ -85,10 +77,10 @@ def test_a_fault_without_its_topic_occurs_again_later() -> None:
         [PlannedFault("lead", at_ms=0, every_ms=20, arguments={"topic": "orders", "broker": 1})]
     )
     with ServedKafka(faults=plan, on_fault=found.append) as kafka:
-        assert eventually(lambda: len(found) > 2)
+        wait_until(lambda: len(found) > 2)
         assert "lead has no effect: topic='orders': the cluster has no such topic" in found[1]
         kafka.create_topic("orders")
-        assert eventually(
+        wait_until(
             lambda: kafka.perform(lambda cluster: cluster.topics["orders"].partitions[0].epoch) > 1
         )
 
@@ -105,7 +97,7 @@ def test_an_error_in_on_fault_ends_neither_the_plan_nor_the_cluster() -> None:
         kafka.create_topic("orders")
         with KafkaConsumer(bootstrap_servers=kafka.bootstrap) as consumer:
             assert consumer.topics() == {"orders"}
-        assert eventually(lambda: len(found) > 3)
+        wait_until(lambda: len(found) > 3)
 
 
 def test_an_invalid_request_during_a_pause_ends_its_connection_only() -> None:
@@ -114,10 +106,10 @@ def test_an_invalid_request_during_a_pause_ends_its_connection_only() -> None:
         kafka.create_topic("orders")
         host, port = kafka.bootstrap.split(":")
         with socket.create_connection((host, int(port)), 10.0) as invalid:
-            eventually(lambda: kafka.perform(lambda c: len(c.network._connections)) == 1)
+            wait_until(lambda: kafka.perform(lambda c: len(c.network._connections)) == 1)
             kafka.perform(lambda cluster: cluster.pause(1))
             invalid.sendall(len(frame).to_bytes(4) + frame)
-            eventually(lambda: kafka.perform(lambda c: len(c.brokers[1]._postponed)) == 1)
+            wait_until(lambda: kafka.perform(lambda c: len(c.brokers[1]._postponed)) == 1)
             kafka.perform(lambda cluster: cluster.resume(1))
             invalid.settimeout(10.0)
             assert invalid.recv(1) == b""

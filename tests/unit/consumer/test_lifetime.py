@@ -17,8 +17,8 @@ from tandem_kafka.records import join_records
 from tandem_kafka.runtime.native import native
 from tandem_kafka.state.partition import Changes
 from tests.implementations import require_implementation
-from tests.integration.polling import wait_until
 from tests.unit.records.making import Rec, batch, reader, using
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.real_time
 

@@ -6,7 +6,6 @@ import os
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ from tandem_kafka.network.transport import (
     TransportEvent,
 )
 from tandem_kafka.runtime.native import native_available
+from tests.waiting import until
 
 AnyTransport = SelectorTransport | NativeTransport
 NewTransport = Callable[[Any], AnyTransport]
@@ -77,11 +77,9 @@ def frame(payload: bytes) -> bytes:
 
 def events_of(transport: AnyTransport, count: int = 1) -> list[TransportEvent]:
     """Poll until there is the given number of events."""
-    deadline = time.monotonic() + PATIENCE_S
     events: list[TransportEvent] = []
-    while len(events) < count:
-        assert time.monotonic() < deadline, f"only {events}"
-        events += transport.poll(100)
+    for _ in until(lambda: len(events) >= count, lambda: f"only {events}"):
+        events.extend(transport.poll(100))
     return events
 
 
@@ -101,9 +99,7 @@ def received(transport: AnyTransport, broker: socket.socket, size: int) -> bytes
 
     reader = threading.Thread(target=receive)
     reader.start()
-    deadline = time.monotonic() + PATIENCE_S
-    while reader.is_alive():
-        assert time.monotonic() < deadline
+    for _ in until(lambda: not reader.is_alive()):
         transport.poll(20)
     return bytes(data)
 

@@ -21,6 +21,7 @@ from tandem_kafka.observability import Probe
 from tandem_kafka.observability.health_page import REFRESH_S, View, page
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing import simulated_consumer
+from tests.waiting import wait_until
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 TROUBLE = "the topic 'orders' does not exist, or this client may not see it; check the name"
@@ -102,11 +103,8 @@ def test_the_browser_loads_the_page_again(
     arguments = command(tmp_path / "profile", "--remote-debugging-port=0", address)
     browser = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while len(loaded) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lambda: len(loaded) >= 2)
     finally:
         browser.terminate()
         browser.wait(30)
-    assert len(loaded) >= 2
     assert loaded[1] - loaded[0] >= REFRESH_S - 1

@@ -18,6 +18,7 @@ from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.real_time
 
@@ -71,13 +72,6 @@ def admit(workload: Workload, crew: ThreadCrew, offsets: range, keys: int) -> No
     crew.dispatch()
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.001)
-
-
 @pytest.mark.parametrize(("workers", "keys"), [(1, 50), (8, 3), (8, 500)])
 def test_every_record_is_handled_once_and_in_order(begin: Begin, workers: int, keys: int) -> None:
     handled: dict[bytes, list[int]] = defaultdict(list)
@@ -94,7 +88,7 @@ def test_every_record_is_handled_once_and_in_order(begin: Begin, workers: int, k
     workload, crew = begin(handle, workers)
     for start in range(0, 5_000, 500):
         admit(workload, crew, range(start, start + 500), keys)
-    wait_for(lambda: workload.done == 5_000)
+    wait_until(lambda: workload.done == 5_000)
     assert not overlaps
     assert all(offsets == sorted(offsets) for offsets in handled.values())
     assert sum(map(len, handled.values())) == 5_000
@@ -113,10 +107,10 @@ def test_a_slow_call_delays_no_record_that_its_thread_has_taken(begin: Begin) ->
 
     workload, crew = begin(handle, 2)
     admit(workload, crew, range(4_000), 4_000)
-    wait_for(lambda: workload.done >= 3_980 or quick.is_set())
-    wait_for(lambda: crew.dispatch() or workload.done == 3_999)
+    wait_until(lambda: workload.done >= 3_980 or quick.is_set())
+    wait_until(lambda: crew.dispatch() or workload.done == 3_999)
     release.set()
-    wait_for(lambda: workload.done == 4_000)
+    wait_until(lambda: workload.done == 4_000)
 
 
 def test_an_idle_thread_takes_back_what_a_slow_call_delays(begin: Begin) -> None:
@@ -135,11 +129,11 @@ def test_an_idle_thread_takes_back_what_a_slow_call_delays(begin: Begin) -> None
     workload, crew = begin(handle, 2)
     admit(workload, crew, range(4_000), 4_000)
     try:
-        wait_for(lambda: workload.done == 3_999)
+        wait_until(lambda: workload.done == 3_999)
         assert slow
     finally:
         release.set()
-    wait_for(lambda: workload.done == 4_000)
+    wait_until(lambda: workload.done == 4_000)
 
 
 def test_a_thread_that_takes_several_records_wakes_another(begin: Begin) -> None:
@@ -148,7 +142,7 @@ def test_a_thread_that_takes_several_records_wakes_another(begin: Begin) -> None
     workload, crew = begin(lambda _: both.wait(), 2)
     for start in range(0, 100, 2):
         admit(workload, crew, range(start, start + 2), 100)
-        wait_for(lambda: not workload.in_flight or workload.failure is not None)
+        wait_until(lambda: not workload.in_flight or workload.failure is not None)
         assert workload.failure is None
 
 
@@ -165,14 +159,14 @@ def test_what_is_done_before_a_slow_call_counts_while_that_goes_on(begin: Begin)
     workload, crew = begin(handle, 1)
     admit(workload, crew, range(1_000), 1_000)
     try:
-        wait_for(lambda: slow)
+        wait_until(lambda: slow)
         assert workload.done < slow[0]
         crew.dispatch()  # looks
         crew.dispatch()  # nothing has begun since
         assert workload.done == slow[0]
     finally:
         release.set()
-    wait_for(lambda: workload.done == 1_000)
+    wait_until(lambda: workload.done == 1_000)
 
 
 def test_a_retry_wakes_a_thread_that_is_idle(begin: Begin) -> None:
@@ -185,7 +179,7 @@ def test_a_retry_wakes_a_thread_that_is_idle(begin: Begin) -> None:
 
     workload, crew = begin(handle, 4, retry=Retry(3, backoff_ms=(30, 60)))
     admit(workload, crew, range(1), 1)
-    wait_for(lambda: workload.done == 1)
+    wait_until(lambda: workload.done == 1)
     assert attempts[1] - attempts[0] >= 0.024
     assert attempts[2] - attempts[1] >= 0.048
 
@@ -203,7 +197,7 @@ def test_a_slow_retry_delays_no_later_one(begin: Begin) -> None:
 
     workload, crew = begin(handle, 2, retry=Retry(2, backoff_ms=(50, 50)))
     admit(workload, crew, range(2), keys=2)
-    wait_for(lambda: workload.done == 2 or workload.failure is not None)
+    wait_until(lambda: workload.done == 2 or workload.failure is not None)
     assert workload.failure is None
 
 
@@ -218,7 +212,7 @@ def test_a_batch_has_records_of_one_key(begin: Begin) -> None:
     workload, crew = begin(handle, 1, batch=10)
     admit(workload, crew, range(100), 4)
     gate.set()
-    wait_for(lambda: workload.done == 100)
+    wait_until(lambda: workload.done == 100)
     assert all(len({record.key for record in batch}) == 1 for batch in batches)
     assert max(map(len, batches)) == 10
 
@@ -246,7 +240,7 @@ def test_a_drained_partition_loses_what_threads_have_taken(begin: Begin) -> None
     crew.cancel(parts)
     assert parts[0].running == 1
     gate.set()
-    wait_for(lambda: parts[0].running == 0)
+    wait_until(lambda: parts[0].running == 0)
     assert workload.in_flight == 0
     assert workload.done == 51
 
@@ -277,5 +271,5 @@ def test_each_record_of_a_batch_is_reported(begin: Begin) -> None:
         handle, 1, batch=10, exhausted=lambda record, *_: letters.append(record.offset)
     )
     admit(workload, crew, range(30), keys=1)
-    wait_for(lambda: workload.done == 30)
+    wait_until(lambda: workload.done == 30)
     assert letters == list(range(30))

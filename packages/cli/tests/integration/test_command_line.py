@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import pty
@@ -30,6 +31,7 @@ from tandem_kafka_testing.kafka.security import PASSWORD
 from tandem_kafka_testing.served import ServedKafka
 from tests.implementations import require_implementation
 from tests.integration.polling import Consume
+from tests.waiting import until, wait_until
 
 HEADERS = [("trace", b"t"), ("empty", b"")]
 #: The records are a minute apart; the last one is new.
@@ -99,9 +101,7 @@ def group(request: pytest.FixtureRequest, orders: str, consume: Consume) -> Kafk
     name = f"{request.param}-{uuid.uuid4().hex[:8]}"
     options = {"group_id": name, "group_protocol": request.param, "client_id": "reader"}
     member = consume(orders, **options)
-    deadline = time.monotonic() + 30
-    while len(member.assignment()) < 2:
-        assert time.monotonic() < deadline
+    for _ in until(lambda: len(member.assignment()) == 2):
         member.poll(100)
     for tp in member.assignment():
         member.seek(tp, 3)
@@ -184,14 +184,14 @@ def test_the_lag_is_watched_on_a_terminal(commands: Commands, group: KafkaConsum
     command = [sys.executable, "-m", "tandem_kafka_cli"]
     arguments = ["lag", "-g", name, "--watch", "--interval", "100ms"]
     variables = {**os.environ, **commands.variables, "TERM": "xterm"}
-    shown = ""
+    screen = io.StringIO()
     with subprocess.Popen([*command, *arguments], env=variables, stdout=theirs) as process:
-        deadline = time.monotonic() + 30
-        while shown.count("total 4") < 4 and time.monotonic() < deadline:
-            shown += os.read(ours, 4096).decode(errors="replace")
+        for _ in until(lambda: screen.getvalue().count("total 4") >= 4):
+            screen.write(os.read(ours, 4096).decode(errors="replace"))
         process.terminate()
         assert process.wait(60) == 130
-        shown += os.read(ours, 4096).decode(errors="replace")
+    screen.write(os.read(ours, 4096).decode(errors="replace"))
+    shown = screen.getvalue()
     os.close(theirs)
     os.close(ours)
     assert "\u2588\u2588" in shown
@@ -281,16 +281,19 @@ def test_a_share_group_its_lag_and_its_offsets(
     (listed,) = commands.rows("groups", name)
     assert (listed["protocol"], listed["state"], listed["members"]) == ("share", "Empty", 0)
     with sharing(kafka, orders, name, "one") as one, sharing(kafka, orders, name, "two") as two:
-        deadline, members, lags = time.monotonic() + 60, [], []
-        while [len(each["assignment"]) for each in members] != [1, 1] or any(
-            row["lag"] for row in lags
-        ):
-            assert time.monotonic() < deadline, (members, lags)
+        lags: list[Any] = []
+
+        def shared() -> bool:
             accept(one)
             accept(two)
-            (described,) = commands.rows("groups", "-g", name)
-            members = sorted(described["members"], key=lambda each: each["client"])
-            lags = commands.rows("lag", "-g", name)
+            (group,) = commands.rows("groups", "-g", name)
+            lags[:] = commands.rows("lag", "-g", name)
+            each_has_one = [len(each["assignment"]) for each in group["members"]] == [1, 1]
+            return each_has_one and not any(row["lag"] for row in lags)
+
+        wait_until(shared, "a partition for each")
+        (described,) = commands.rows("groups", "-g", name)
+        members = sorted(described["members"], key=lambda each: each["client"])
         assert described["state"] == "Stable"
         assert [(each["client"], each["topics"]) for each in members] == [
             ("one", [orders]),
@@ -318,7 +321,7 @@ def test_a_share_group_its_lag_and_its_offsets(
     assert [row["committed"] for row in commands.rows("lag", "-g", other)] == [5, 3]
     assert reset(f"group:{other}", "--yes") == [(5, 0), (3, 2)]
     with sharing(kafka, orders, name, "three") as member:
-        assert [record.offset for record in until(member, 2)] == [3, 4]
+        assert [record.offset for record in take(member, 2)] == [3, 4]
 
 
 @pytest.mark.both_clusters
@@ -328,7 +331,7 @@ def test_the_lag_of_a_share_group_is_unknown_until_it_has_acknowledged(
     name = f"share-{uuid.uuid4().hex[:8]}"
     kafka.admin.configure_group(name, {"share.auto.offset.reset": "earliest"})
     with sharing(kafka, orders, name, "one") as member:
-        until(member, 10)
+        take(member, 10)
         assert commands.rows("lag", "-g", name) == [
             {
                 "topic": orders,
@@ -406,13 +409,12 @@ def accept(member: ShareConsumer[Any, Any]) -> None:
     member.commit()
 
 
-def until(member: ShareConsumer[Any, Any], count: int) -> list[Any]:
+def take(member: ShareConsumer[Any, Any], count: int) -> list[Any]:
     """Poll until there are so many records."""
     found: list[Any] = []
-    deadline = time.monotonic() + 60
-    while len(found) < count:
-        assert time.monotonic() < deadline, found
-        found += [record for each in member.poll(timeout_ms=200).values() for record in each]
+    for _ in until(lambda: len(found) >= count, lambda: found):
+        for records in member.poll(timeout_ms=200).values():
+            found.extend(records)
     return found
 
 

@@ -19,6 +19,7 @@ from packages.spark.tests.parity.dimensions import Batch, Case, Sink, Stream
 from packages.spark.tests.parity.topics import PREFIX, Topics, numbered
 from packages.spark.tests.query import read
 from tandem_kafka.errors import KafkaError
+from tests.waiting import PATIENCE_S, until
 
 __all__ = ["CONNECTOR", "OURS", "Outcome", "Runner"]
 
@@ -28,7 +29,6 @@ OURS: Final = "tandem_kafka"
 #: What the page and `connector.json` show of a run; plain JSON.
 Outcome = dict[str, Any]
 
-_PATIENCE_S: Final = 120
 #: Records of a stream's own topic before the first run, and those of each step `produce`.
 _FIRST: Final = 12
 _MORE: Final = 10
@@ -161,7 +161,7 @@ class Runner:
             checkpoint = str(self._folder / case.topic)
             writer = rows.writeStream.format(self._by).option("checkpointLocation", checkpoint)
             query = self.to_cluster(writer, case.options).trigger(availableNow=True).start()
-            assert query.awaitTermination(_PATIENCE_S)
+            assert query.awaitTermination(PATIENCE_S)
         else:
             moded = rows.write.format(self._by)
             if case.mode is not None:
@@ -247,7 +247,7 @@ class _Run:
             self.outcomes.append(self._runner.failed(self._case, error))
             return
         try:
-            assert query.awaitTermination(_PATIENCE_S)
+            assert query.awaitTermination(PATIENCE_S)
         except Exception as error:  # noqa: BLE001
             before = self._batches(query)
             self.outcomes += [before] if before else []
@@ -260,10 +260,9 @@ class _Run:
     def begin(self) -> None:
         """Start a stream that goes on, and wait for its first batch."""
         self._query = self._start({"processingTime": "0 seconds"})
-        end = time.monotonic() + _PATIENCE_S
-        while self._query.lastProgress is None:
-            assert self._query.isActive, self._query.exception()
-            assert time.monotonic() < end, "the stream does not begin"
+        query = self._query
+        for _ in until(lambda: query.lastProgress is not None, "the first batch"):
+            assert query.isActive, query.exception()
             time.sleep(0.02)
 
     def end(self) -> None:

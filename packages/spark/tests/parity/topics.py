@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
+from tests.waiting import wait_until
 
 __all__ = ["BASE_MS", "PREFIX", "SECOND_MS", "Topics", "numbered"]
 
@@ -169,10 +170,7 @@ class Topics:
 
     def wait_for_the_log_cleaner(self) -> None:
         """Return when the compacted topic has its last form."""
-        end = time.monotonic() + _TIMEOUT_S
-        while (count := self._count("compacted")) != _LEFT:
-            assert time.monotonic() < end, f"the log cleaner has left {count} records"
-            time.sleep(0.2)
+        wait_until(lambda: self._count("compacted") == _LEFT, "what the log cleaner does")
 
     def _count(self, name: str) -> int:
         config = {
