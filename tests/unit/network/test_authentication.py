@@ -17,6 +17,7 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
 )
 from tandem_kafka.network.offloading import MAX_CONCURRENT
+from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.wire.messages import SaslAuthenticateResponse, SaslHandshakeResponse
 from tests.unit.network.scripted import (
     VERSIONS,
@@ -153,12 +154,19 @@ def scram_server(
     return response, finish
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram(mechanism: str) -> None:
-    network = Network(**{**PLAIN, "sasl_mechanism": mechanism})
+@pytest.mark.parametrize(
+    ("mechanism", "user", "sent_name"),
+    [
+        ("SCRAM-SHA-256", "alice", b"alice"),
+        ("SCRAM-SHA-512", "a=b,c", b"a=3Db=2Cc"),  # RFC 5802, 5.1
+    ],
+)
+def test_scram(mechanism: str, user: str, sent_name: bytes) -> None:
+    network = Network(**PLAIN | {"sasl_mechanism": mechanism, "sasl_plain_username": user})
     network.request()
     network.respond(begin(network), handshake_response(mechanism))
     (first,) = network.transport.take_sent()
+    assert token_of(first).startswith(b"n,,n=" + sent_name + b",r=")
     response, finish = scram_server(mechanism, b"wonderland", token_of(first))
     network.respond(first, token_response(response))
     (final,) = network.transport.take_sent()
@@ -293,6 +301,34 @@ def test_a_failing_token_provider_is_an_authentication_failure() -> None:
     network.iterate()
     assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
     assert "OSError: the token server is down" in str(error_of(unsent))
+
+
+def test_a_rejected_token_of_oidc_is_discarded() -> None:
+    class Rejected(OidcTokens):
+        discarded = 0
+
+        def __init__(self) -> None:
+            pass
+
+        def token(self) -> str:
+            return "secret"
+
+        def extensions(self) -> dict[str, str]:
+            return {}
+
+        def discard(self) -> None:
+            self.discarded += 1
+
+    tokens = Rejected()
+    network = oauth(tokens)
+    network.request()
+    network.respond(begin(network), handshake_response("OAUTHBEARER"))
+    network.driver.run()
+    network.iterate()
+    (token,) = network.transport.take_sent()
+    assert tokens.discarded == 0
+    network.respond(token, token_response(error_code=58, message="expired"))
+    assert tokens.discarded == 1
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,7 @@ def test_responses_arrive_in_order_with_version_and_latency() -> None:
     assert not second.future.done
     assert connection.in_flight == 1
     assert connection.next_deadline_ms(0) == 1110
+    assert connection.due_ms == 150, "the broker has just responded to the request before it"
     delivery = connection.receive(frame_of(two, metadata_response()), 150)
     assert delivery is not None
     assert delivery.request is second

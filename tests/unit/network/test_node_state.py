@@ -8,6 +8,7 @@ from typing import Any
 from tandem_kafka.network.node_state import SILENCE_LIMIT_MS, NodeState
 from tandem_kafka.network.outages import Outages
 from tandem_kafka.network.request import Purpose
+from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
@@ -31,6 +32,13 @@ def test_the_silence_limit_doubles_up_to_the_request_timeout() -> None:
     assert node.silence_limit_ms(Purpose.GROUP) == SILENCE_LIMIT_MS, (
         "each purpose has its own limit"
     )
+
+
+def test_the_addresses_of_a_former_host_are_not_tried_for_another() -> None:
+    node = state()
+    node.untried(Purpose.MAIN).append(ServerAddress("broker-1", "10.0.0.1", 9092))
+    node.move(Node(1, "10.0.0.2", 9092))
+    assert not node.untried(Purpose.MAIN)
 
 
 def test_a_quick_response_resets_the_silence_limit() -> None:
