@@ -16,7 +16,7 @@ class Bug:
     """A bug to plant.
 
     Attributes:
-        id: Its name in its list.
+        id: Its name, in all lists.
         room: What it is about.
         file: Where it is planted.
         old: What stands there, once.

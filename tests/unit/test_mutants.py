@@ -30,16 +30,18 @@ LAMP = Bug(
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_fits_the_code(bug: Bug) -> None:
-    assert (ROOT / bug.file).read_text(encoding="utf-8").count(bug.old) == 1
+    text = (ROOT / bug.file).read_text(encoding="utf-8")
+    assert text.count(bug.old) == 1
     assert bug.new != bug.old
+    if not bug.is_rust:
+        compile(text.replace(bug.old, bug.new), bug.file, "exec")
     assert bug.loses
     for test in bug.tests:
         assert (ROOT / test.partition("::")[0]).exists(), test
 
 
-@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
-def test_a_bug_has_a_name_of_its_own_in_its_list(path: Path) -> None:
-    ids = [bug.id for bug in bugs_of(path)]
+def test_a_bug_has_a_name_of_its_own() -> None:
+    ids = [bug.id for path in LISTS for bug in bugs_of(path)]
     assert len(set(ids)) == len(ids)
 
 
