@@ -478,8 +478,8 @@ class Core:
         """
         if self.config.group_id is None:
             msg = (
-                "To use the group management or offset commit APIs, "
-                "you must provide group_id in the consumer configuration"
+                "the consumer has no group_id, which commits and the calls of a group need; create "
+                "it with group_id=..."
             )
             raise NoGroupError(msg)
 

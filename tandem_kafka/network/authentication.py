@@ -169,7 +169,8 @@ class SaslExchange:
             listed = Secret(", ".join(sorted(answer.mechanisms or ())))
             enabled = self._secrets.readable(listed) or "none"
             raise UnsupportedSaslMechanismError(
-                f"the broker has not enabled sasl_mechanism {self._name!r}; enabled: {enabled}"
+                f"the broker has not enabled sasl_mechanism {self._name!r}; set one that is "
+                f"enabled: {enabled}"
             )
         if answer.error_code == _ILLEGAL_STATE:
             without = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"

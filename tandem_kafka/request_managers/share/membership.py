@@ -284,7 +284,7 @@ class ShareMembership(RequestManager):
             )
         if not advice:
             return error
-        found = type(error)(f"{advice}: {error}")
+        found = type(error)(advice)
         found.__cause__ = error
         return found
 
