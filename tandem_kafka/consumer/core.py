@@ -367,7 +367,7 @@ class Core:
         """Send an event and wait for its result.
 
         Invariant: what ends the wait withdraws the event. Otherwise a cancelled commit, for
-        example, would be retried until its deadline, and hold up the next ones.
+        example, would be retried until its deadline, and delay the next ones.
 
         Raises:
             WakeupError: `wakeup()` was called and the call is interruptible.

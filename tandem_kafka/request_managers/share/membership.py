@@ -289,7 +289,7 @@ class ShareMembership(RequestManager):
         return found
 
     def _coordinator_failed(self, error: Exception) -> None:
-        """Raise an error of a search for the coordinator, which goes on."""
+        """Raise an error of a search for the coordinator, which continues."""
         if self.state in _IN_GROUP:
             self._context.raise_in_poll(error)
 
