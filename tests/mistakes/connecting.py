@@ -207,14 +207,14 @@ CONNECTING: Final[dict[str, Mistake]] = {
     ),
     "SASL to plain text": Mistake(
         lambda s: connect(s.plain, "SASL_PLAINTEXT"),
-        "security_protocol='SASL_PLAINTEXT'",
-        "this port does not use SASL",
+        "127.0.0.1: this port",
+        "does not use SASL, but security_protocol='SASL_PLAINTEXT'",
         "set security_protocol='PLAINTEXT', or use the port of a SASL listener",
     ),
     "SASL over TLS to TLS": Mistake(
         lambda s: connect(s.ssl, "SASL_SSL", ssl_cafile=s.authority),
-        "security_protocol='SASL_SSL'",
-        "this port does not use SASL",
+        "127.0.0.1: this port",
+        "does not use SASL, but security_protocol='SASL_SSL'",
         "set security_protocol='SSL', or use the port of a SASL listener",
     ),
     "a mechanism that is not enabled": Mistake(
@@ -225,7 +225,7 @@ CONNECTING: Final[dict[str, Mistake]] = {
             sasl_oauth_token_provider=Provider(),
         ),
         "sasl_mechanism 'OAUTHBEARER'",
-        "the broker has not enabled",
+        "127.0.0.1 has not enabled",
         "set one that is enabled: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
     ),
     "a wrong password": Mistake(
