@@ -369,7 +369,8 @@ class TopicsDeniedError(TopicAuthorizationFailedError):
         """Return the names of the topics, and the command that grants the right to read them."""
         names = sorted(self.args[0])
         commands = (acl_command("Read", "topic", name) for name in names)
-        return f"{super().__str__()}; grant it: {'; '.join(commands)}"
+        why = "this client lacks the right to read; grant it"
+        return f"{super().__str__()}: {why}: {'; '.join(commands)}"
 
 
 def acl_command(operation: str, kind: str, name: str) -> str:

@@ -31,7 +31,7 @@ impl Wake {
         self.raise(&self.woken);
     }
 
-    /// Ends the wait, but not the poll of Python: a standing fetch that waits for room may go on.
+    /// Ends the wait, but not the poll of Python: a standing fetch that waits for room may continue.
     pub fn nudge(&self) {
         self.raise(&self.nudged);
     }
@@ -45,7 +45,7 @@ impl Wake {
         }
     }
 
-    /// Forgets a nudge; the caller then looks for standing fetches that may go on.
+    /// Forgets a nudge; the caller then looks for standing fetches that may continue.
     pub fn take_nudge(&self) {
         self.nudged.store(false, SeqCst);
     }

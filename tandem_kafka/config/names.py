@@ -56,19 +56,22 @@ def _hint(name: str, known: Collection[str]) -> str:
 
     from kafka import KafkaProducer  # noqa: PLC0415
 
-    from tandem_kafka.config.librdkafka import PROPERTIES  # noqa: PLC0415
+    from tandem_kafka.config.librdkafka import IGNORED, PROPERTIES  # noqa: PLC0415
 
     underscored = name.replace(".", "_")
     if underscored != name and underscored in known:
         return f"{name!r} (write it with underscores: {underscored!r})"
-    near = get_close_matches(underscored, known, n=1)
+    words = sorted(underscored.split("_"))
+    same = [each for each in known if sorted(each.split("_")) == words]
+    near = same or get_close_matches(underscored, known, n=1)
+    dotted = underscored.replace("_", ".")
     if underscored in _ELSEWHERE:
         advice = _ELSEWHERE[underscored]
     elif underscored in KafkaProducer.DEFAULT_CONFIG:
         here = f"; of a consumer: {near[0]!r}" if near else "; leave it out here"
         advice = f"an option of KafkaProducer{here}"
-    elif (found := PROPERTIES.get(underscored.replace("_", "."))) is not None:
-        here = f"here it is {found.option!r}" if found.option else "it has no meaning here"
+    elif not same and ((found := PROPERTIES.get(dotted)) is not None or dotted in IGNORED):
+        here = f"here it is {found.option!r}" if found and found.option else "leave it out here"
         advice = f"of librdkafka; {here}"
     elif near:
         advice = f"did you mean {near[0]!r}?"

@@ -36,7 +36,7 @@ def _parse_server(text: str) -> tuple[str, int]:
         return text, _DEFAULT_PORT
     host, colon, port = text.partition(":")
     if not host or "/" in text:
-        raise ValueError(f"{show(text)} is not host:port")
+        raise ValueError(f"{show(text)} is not host:port, such as 'localhost:9092'")
     return host, _parse_port(port, text) if colon else _DEFAULT_PORT
 
 

@@ -44,7 +44,10 @@ def _check_files(settings: Config) -> None:
             with Path(path).open("rb"):
                 pass
         except OSError as error:
-            raise KafkaConfigurationError(f"{option}: cannot read {path}: {error}") from error
+            raise KafkaConfigurationError(
+                f"{option}: cannot read {path} ({error.strerror}); correct the path or its "
+                "permissions"
+            ) from error
 
 
 def _trust(context: ssl.SSLContext, settings: Config) -> None:
@@ -61,7 +64,9 @@ def _load_authorities(context: ssl.SSLContext, option: str, path: str) -> None:
     try:
         context.load_verify_locations(path)
     except (ssl.SSLError, OSError) as error:
-        raise KafkaConfigurationError(f"{option}: cannot use {path}: {error}") from error
+        raise KafkaConfigurationError(
+            f"{option}: cannot use {path}, which must be in PEM format: {error}"
+        ) from error
 
 
 def _identify(context: ssl.SSLContext, settings: Config) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from tandem_kafka.consumer.core import Core, guarded
@@ -27,6 +27,17 @@ class WithCore:
     _core: Core
 
 
+def _check_names(method: Callable[..., Any], given: Iterable[str]) -> None:
+    """Reject names of other clients, such as `on_assign`; Python would name an internal class."""
+    code = inspect.unwrap(method).__code__
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        takes = f"it takes {', '.join(names)}" if names else "it takes none by name"
+        msg = f"{method.__name__}() has no argument {unknown[0]!r}; {takes}"
+        raise TypeError(msg)
+
+
 def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Let any caller use a method or coroutine, even during a poll(), until the consumer is closed.
 
@@ -37,6 +48,8 @@ def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 
         @functools.wraps(method)
         async def awaited(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            if kwargs:
+                _check_names(method, kwargs)
             self._core.check_usable()
             return await method(self, *args, **kwargs)
 
@@ -44,6 +57,8 @@ def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 
     @functools.wraps(method)
     def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs:
+            _check_names(method, kwargs)
         self._core.check_usable()
         return method(self, *args, **kwargs)
 
@@ -57,6 +72,8 @@ def suspends_poll(
 
     @functools.wraps(method)
     async def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs:
+            _check_names(method, kwargs)
         core = self._core
         core.check_usable()
         suspension = await core.suspend_poll(core.deadline_ms(None))

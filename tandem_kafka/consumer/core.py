@@ -367,7 +367,7 @@ class Core:
         """Send an event and wait for its result.
 
         Invariant: what ends the wait withdraws the event. Otherwise a cancelled commit, for
-        example, would be retried until its deadline, and hold up the next ones.
+        example, would be retried until its deadline, and delay the next ones.
 
         Raises:
             WakeupError: `wakeup()` was called and the call is interruptible.
@@ -478,8 +478,8 @@ class Core:
         """
         if self.config.group_id is None:
             msg = (
-                "To use the group management or offset commit APIs, "
-                "you must provide group_id in the consumer configuration"
+                "the consumer has no group_id, which commits and the calls of a group need; create "
+                "it with group_id=..."
             )
             raise NoGroupError(msg)
 

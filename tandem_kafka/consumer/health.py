@@ -33,7 +33,7 @@ _READING = frozenset(
         *("ShareGroupHeartbeat", "SyncGroup"),
     }
 )
-#: Without metadata, nothing begins; what is read goes on.
+#: Without metadata, nothing begins; what is read continues.
 _BEGINNING = _READING | {"Metadata"}
 #: Failures that do not concern the application.
 _TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry", "LeaveGroup"})

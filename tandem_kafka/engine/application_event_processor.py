@@ -153,7 +153,7 @@ class ApplicationEventProcessor(EventProcessor):
     def _group(self) -> GroupManagers:
         group = self._managers.group
         if group is None:
-            msg = "the consumer has no group; set group_id to commit offsets"
+            msg = "the consumer has no group_id; create it with group_id=... to commit offsets"
             raise NoGroupError(msg)
         return group
 

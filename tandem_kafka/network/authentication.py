@@ -165,17 +165,19 @@ class SaslExchange:
             raise self._error
 
     def _check_mechanism(self, answer: Any) -> None:
+        host = self._config["host"]
         if answer.error_code == _UNSUPPORTED_MECHANISM:
             listed = Secret(", ".join(sorted(answer.mechanisms or ())))
             enabled = self._secrets.readable(listed) or "none"
             raise UnsupportedSaslMechanismError(
-                f"the broker has not enabled sasl_mechanism {self._name!r}; enabled: {enabled}"
+                f"{host} has not enabled sasl_mechanism {self._name!r}; set one that is enabled: "
+                f"{enabled}"
             )
         if answer.error_code == _ILLEGAL_STATE:
             without = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
             raise SaslAuthenticationFailedError(
-                f"this port does not use SASL, but security_protocol={self._protocol!r}; set "
-                f"security_protocol={without!r}, or use the port of a SASL listener"
+                f"{host}: this port does not use SASL, but security_protocol={self._protocol!r}; "
+                f"set security_protocol={without!r}, or use the port of a SASL listener"
             )
         if answer.error_code:
             raise self._unusual(answer, "the broker rejected the handshake")

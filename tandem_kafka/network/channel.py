@@ -229,6 +229,9 @@ class Channel:
         return KafkaConnectionError(f"{doing} {self.where}: {reason}")
 
 
+_NO_TLS: Final = "if this port has no TLS, use another port or correct security_protocol"
+
+
 def _handshake_error(error: OSError, where: str) -> KafkaError:
     """Return the error of a handshake: a TLS alert is final, but a lost connection is retriable."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -236,8 +239,7 @@ def _handshake_error(error: OSError, where: str) -> KafkaError:
     cut = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
     if cut or not isinstance(error, ssl.SSLError):
         return KafkaConnectionError(
-            f"{where} closed the connection during the TLS handshake "
-            f"(is it a port without TLS?): {error}"
+            f"{where} closed the connection during the TLS handshake; {_NO_TLS}: {error}"
         )
-    hint = "; is this a port without TLS?" if error.reason == "WRONG_VERSION_NUMBER" else ""
+    hint = f"; {_NO_TLS}" if error.reason == "WRONG_VERSION_NUMBER" else ""
     return TlsAuthenticationError(f"TLS with {where}: {error}{hint}")

@@ -250,7 +250,8 @@ class NodeState:
         error = self.last_error
         if error is not None:
             since_s = (now_ms - self.failing_since_ms) / 1000
-            return f"{self.node} has been unusable for {since_s:.1f} s: {reason_of(error)}"
+            reason = reason_of(error).removeprefix(f"{self.node} ")
+            return f"{self.node} has been unusable for {since_s:.1f} s: {reason}"
         return f"{self.node} does not respond" if self.silent else None
 
     def _pause(self, error: Exception, now_ms: int) -> None:

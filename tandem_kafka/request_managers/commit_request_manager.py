@@ -19,6 +19,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import (
     BrokerResponseError,
     CommitDuringRebalanceError,
@@ -161,8 +162,7 @@ class CommitRequestManager(RequestManager):
             and not member
             and not {*subscription.assigned, *event.assigned}.isdisjoint(offsets)
         ):
-            lost = UnknownMemberIdError("this consumer is no longer a member of the group")
-            future.fail(_fenced(offsets, lost))
+            future.fail(_fenced(offsets, UnknownMemberIdError(), self._context.config))
             return
         state = self._context.request_state()
         self._commits.append(_Commit(event, dict(offsets), state, group if member else None))
@@ -352,7 +352,7 @@ class CommitRequestManager(RequestManager):
         elif reaction is Reaction.REFRESH:
             self._refresh_metadata({tp.topic for tp in commit.offsets})
         if reaction is Reaction.FENCED:
-            self._fail(commit, _fenced(commit.offsets, error))
+            self._fail(commit, _fenced(commit.offsets, error, self._context.config))
         elif reaction is Reaction.FAIL:
             self._fail(commit, advised(error, self._context.config))
         elif not commit.retry:
@@ -435,7 +435,9 @@ class CommitRequestManager(RequestManager):
             commit.event.future.fail(error)
 
 
-def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException) -> Exception:
+def _fenced(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException, config: Config
+) -> Exception:
     """Return the error for a rejected commit; during a rebalance, it can be retried."""
     failure: Exception
     if isinstance(error, RebalanceInProgressError):
@@ -446,7 +448,9 @@ def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseExce
     else:
         failure = CommitFailedError(
             f"the commit of {names_of(offsets)} was rejected, because this consumer is no longer a "
-            f"member of the group ({error}); call poll() more often, or reduce max_poll_records"
+            f"member of the group {config.group_id!r} ({type(error).__name__}); call poll() at "
+            f"least every {config.max_poll_interval_ms} ms (max_poll_interval_ms), or reduce "
+            "max_poll_records"
         )
     failure.__cause__ = error
     return failure

@@ -184,7 +184,7 @@ class CommittedOffsetsRequestManager(RequestManager):
         raise_error_of(entries, asked)
 
     def _found(self, lookup: _Lookup, found: Committed) -> None:
-        """Pass on what is found. Invariant: one partition's error does not hold up the others."""
+        """Pass on what is found. Invariant: one partition's error does not delay the others."""
         lookup.found.update(found)
         lookup.pending -= found.keys()
         if not lookup.pending:

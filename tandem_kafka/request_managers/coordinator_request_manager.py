@@ -22,7 +22,7 @@ log = client_logger(__name__)
 GROUP_KEY = 0
 #: The coordinator of a group moves within this time when its broker restarts.
 PATIENCE_MS = 3_000
-#: One that is lost sooner, and found again, is no news: that may go on all the time.
+#: One that is lost sooner, and found again, is no news: that may continue all the time.
 BRIEF_MS = 10_000
 
 

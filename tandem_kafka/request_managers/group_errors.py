@@ -28,8 +28,9 @@ def _no_common_assignor(config: Config) -> str:
     names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
     return (
         f"group {config.group_id!r} has no assignor in common with this member, which supports "
-        f"{names}: set partition_assignment_strategy; before you remove an assignor, add a common "
-        "one to all members"
+        f"{names}; set partition_assignment_strategy to that of the group (`tandem-kafka groups -g "
+        f"{config.group_id}` shows its protocol and assignor); before you remove an assignor, add "
+        "a common one to all members"
     )
 
 

@@ -262,7 +262,7 @@ class AssignedPartition(FetchProgress):
         self.retry_at_ms = self.failures = 0
         #: Its fetches that fail; None once one has succeeded.
         self.failing: Failing | None = None
-        #: A position that the leader has reported as out of range, until reading goes on.
+        #: A position that the leader has reported as out of range, until reading continues.
         self.out_of_range_at: Position | None = None
         #: Whether a lookup of the end is in progress.
         self.end_offset_asked = False

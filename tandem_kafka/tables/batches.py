@@ -319,7 +319,10 @@ def partitions_of(
     found = consumer.cluster(topics=None if patterns else names).topics
     missing = sorted(names - {*found})
     if missing:
-        msg = f"the topic {missing[0]!r} does not exist, or this user may not describe it"
+        msg = (
+            f"the topic {missing[0]!r} does not exist, or this user may not describe it; check the "
+            "name"
+        )
         raise UnknownTopicOrPartitionError(msg)
     names |= {name for name in found if any(each.fullmatch(name) for each in patterns)}
     for name in sorted(names):

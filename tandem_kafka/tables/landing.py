@@ -57,7 +57,7 @@ class Landing:
     The table keeps the next offset of each partition, and gets it in the same commit as the
     records. Reading begins there, at the start and after each rebalance; a partition that the table
     does not know begins as ``auto_offset_reset`` says. Whatever stops the process at whatever
-    moment, the next one goes on behind the last record in the table. A process that lost its
+    moment, the next one continues after the last record in the table. A process that lost its
     partitions without noticing cannot commit them: the sink fences it.
 
     Offsets are committed to Kafka as well, afterwards, so that lag can be watched there; they are

@@ -161,6 +161,6 @@ class _Time(int):
 
 def _invalid(name: str, where: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{name} {where}: write beginning, end, committed, an offset, -N (N before the end) or a "
-        "time: s@TIME, -15m (ago), 2026-05-01T12:00 (UTC)"
+        f"{name} {where!r} is no position: write beginning, end, committed, an offset, -N (N "
+        "before the end) or a time: s@TIME, -15m (ago), 2026-05-01T12:00 (UTC)"
     )

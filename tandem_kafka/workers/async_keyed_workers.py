@@ -38,8 +38,8 @@ class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
         consumer: An ``AsyncKafkaConsumer`` that was started (``async with``), with ``group_id``
             and ``enable_auto_commit=False``.
         handle: An ``async def`` function of a record. With ``batch`` above 1, it takes a list of
-            records. If it, or something that it awaits, is cancelled while ``run()`` goes on, this
-            is a failed attempt.
+            records. If it, or something that it awaits, is cancelled while ``run()`` continues,
+            this is a failed attempt.
         order: As for ``KeyedWorkers``.
         key: As for ``KeyedWorkers``.
         workers: Number of tasks.

@@ -26,15 +26,15 @@ class AsyncShareWorkers(ShareRuns, Generic[KeyT, ValueT]):
         consumer: An ``AsyncShareConsumer`` with ``acknowledgement="explicit"`` that was started
             (``async with``).
         handle: An ``async def`` function of a record. If it, or something that it awaits, is
-            cancelled while ``run()`` goes on, this is a failed attempt.
+            cancelled while ``run()`` continues, this is a failed attempt.
         workers: How many handlers run at the same time.
         retry: As for ``ShareWorkers``.
         otherwise: The function may be ``async def``. An ordinary function, for example
             ``DeadLetters``, runs on a thread.
         max_processing_ms: As for ``ShareWorkers``.
         drain_timeout_ms: As for ``ShareWorkers``. Handlers that are still running then are
-            cancelled. ``run()`` also waits for one that goes on although it was cancelled; after a
-            second, all records are released nevertheless.
+            cancelled. ``run()`` also waits for one that continues although it was cancelled; after
+            a second, all records are released nevertheless.
 
     Raises:
         InvalidArgumentError, ArgumentTypeError: As for ``ShareWorkers``.

@@ -14,12 +14,12 @@ from tandem_kafka.workers.workload import Workload
 
 log = client_logger(__name__)
 
-#: How long one lookup may take, and how long lookups may go on without a poll().
+#: How long one lookup may take, and how long lookups may continue without a poll().
 LOOKUP_MS = 5_000
 AT_ONCE_MS = 1_000
 #: The pause after a failed lookup.
 BACKOFF_MS = 250
-#: The same for the end of a log, at first: a leader that is missing must not hold up other
+#: The same for the end of a log, at first: a leader that is missing must not delay other
 #: partitions. Each further lookup takes twice the time, as the leader may only be slow.
 END_LOOKUP_MS = 1_000
 END_BACKOFF_LOOKUPS = 10

@@ -152,7 +152,7 @@ class ShareAttempts(Work):
         return bool(self.running) or self.has_ready
 
     def close(self) -> None:
-        """Let handlers that go on change nothing more: their records are released."""
+        """Let handlers that continue change nothing more: their records are released."""
         self.stopped = self.part.fenced = True
         self._scheduler.ready.clear()
 

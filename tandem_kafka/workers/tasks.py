@@ -230,7 +230,7 @@ class TaskCrew(Crew):
     async def end(self, deadline_ms: int) -> None:
         """End the tasks; those whose handler does not return in time are cancelled.
 
-        This waits a second for these. Those that go on end the task group of `run()` later.
+        This waits a second for these. Those that continue end the task group of `run()` later.
         """
         self._ended = True
         if self._timer is not None:

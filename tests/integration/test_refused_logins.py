@@ -145,7 +145,7 @@ FINAL: dict[str, Login] = {
     "disabled mechanism": (
         _sasl("SASL_SSL", "GSSAPI"),
         UnsupportedSaslMechanismError,
-        "has not enabled sasl_mechanism 'GSSAPI'; enabled: OAUTHBEARER, PLAIN, SCRAM-SHA-256",
+        "has not enabled sasl_mechanism 'GSSAPI'; set one that is enabled: OAUTHBEARER, PLAIN",
     ),
     "SASL to a listener without": (
         lambda world: sasl(
@@ -195,13 +195,13 @@ FINAL: dict[str, Login] = {
     "TLS to an HTTP server": (
         _other_server(_HTTP, security_protocol="SSL"),
         TlsAuthenticationError,
-        "wrong version number.*; is this a port without TLS",
+        "wrong version number.*; if this port has no TLS",
     ),
 }
 
 #: What may also be a broker that starts or stops: retried until the timeout of the call.
 RETRIED: dict[str, tuple[Make, str]] = {
-    "TLS to a port without": (_tls("PLAINTEXT"), "is it a port without TLS"),
+    "TLS to a port without": (_tls("PLAINTEXT"), "if this port has no TLS"),
     "plain text to a port with TLS": (
         lambda world: {"bootstrap_servers": world.kafka.bootstrap("SSL")},
         "responded with a TLS alert: this port requires TLS; set security_protocol to 'SSL'",

@@ -1,1 +1,1 @@
-"""Common mistakes, and what is said of each: `table.py` has them, `test_mistakes.py` makes them."""
+"""Common mistakes, and what is said of each: two tables, and a test for each."""

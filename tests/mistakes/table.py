@@ -1,42 +1,30 @@
 """The mistakes: what was done, and what the message names, says why, and says to do.
 
 Each is made in a `Simulation` with a topic "orders" of two partitions, three records in the first.
-Wrong values of options are in `tests/unit/test_config*.py`, and those that need TLS, a login or an
-ACL in `tests/integration/test_security.py` and `test_permissions.py`.
+`connecting.py` has those that need sockets. More wrong values of options are in
+`tests/unit/test_config*.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
 from typing import Any, Final
 
 from tandem_kafka import AsyncKafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicPartition
-from tandem_kafka.errors import GroupAuthorizationFailedError, GroupMaxSizeReachedError
-from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tandem_kafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
+    GroupMaxSizeReachedError,
+    TopicAuthorizationFailedError,
+)
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, MetadataRequest
 from tandem_kafka.workers import KeyedWorkers
 from tandem_kafka_testing import Call, Simulation
+from tests.mistakes.mistake import Mistake
 
 ORDERS: Final = "orders"
 FIRST: Final = TopicPartition(ORDERS, 0)
 OTHER: Final = TopicPartition("elsewhere", 0)
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """What was done, and words of its message.
-
-    Attributes:
-        make: Does it in a `Simulation`. An error, or else lines of the log, is the message.
-        thing: What it is about.
-        why: Why it does not work.
-        cure: What to do.
-    """
-
-    make: Callable[[Any], object]
-    thing: str
-    why: str
-    cure: str
 
 
 def poll(simulation: Simulation, *topics: Any, seconds: int = 20, **options: Any) -> None:
@@ -57,8 +45,24 @@ def refuse_heartbeats(simulation: Simulation, code: int) -> None:
     simulation.cluster.script(ConsumerGroupHeartbeatRequest, *[refuse] * 3)
 
 
+def denied_topic(simulation: Simulation) -> None:
+    def refuse(call: Call) -> Any:
+        response = call.default()
+        for topic in response.topics:
+            topic.error_code = TopicAuthorizationFailedError.errno
+        return response
+
+    simulation.cluster.script(MetadataRequest, *[refuse] * 3)
+    poll(simulation, ORDERS)
+
+
 def denied_group(simulation: Simulation) -> None:
     refuse_heartbeats(simulation, GroupAuthorizationFailedError.errno)
+    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
+
+
+def share_group(simulation: Simulation) -> None:
+    refuse_heartbeats(simulation, GroupIdNotFoundError.errno)
     poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
 
 
@@ -104,6 +108,30 @@ def slow_handler(simulation: Simulation) -> None:
 def no_common_assignor(simulation: Simulation) -> None:
     poll(simulation, ORDERS, group_id="readers", partition_assignment_strategy=["range"])
     poll(simulation, ORDERS, group_id="readers", partition_assignment_strategy=["sticky"])
+
+
+def two_threads(simulation: Simulation) -> None:
+    """Poll in a deserializer, on another thread."""
+    found: list[Exception] = []
+
+    def deserialize(data: bytes) -> bytes:
+        thread = threading.Thread(target=poll_again, name="another")
+        thread.start()
+        thread.join()
+        return data
+
+    def poll_again() -> None:
+        try:
+            consumer.poll()
+        except Exception as error:  # noqa: BLE001 - of any kind
+            found.append(error)
+
+    consumer = simulation.consumer(
+        ORDERS, auto_offset_reset="earliest", value_deserializer=deserialize
+    )
+    while not found:
+        [records for records in consumer.poll(1_000).values() for _ in records]
+    raise found[0]
 
 
 async def coroutine(_: object) -> None: ...
@@ -167,7 +195,7 @@ MISTAKES: Final[dict[str, Mistake]] = {
     ),
     "a lookup of a topic that does not exist": Mistake(
         lambda s: s.consumer().end_offsets([OTHER]),
-        "for elsewhere-0",
+        "no offsets of elsewhere-0 in 30000 ms",
         "the partition does not exist, or this client may not see it",
         "check the name",
     ),
@@ -196,11 +224,23 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "the coordinator of the group 'readers' rejects",
         "set one between group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
+    "a topic without an ACL": Mistake(
+        denied_topic,
+        "'orders'",
+        "this client lacks the right to read",
+        "grant it: kafka-acls.sh --add --allow-principal User:... --operation Read --topic orders",
+    ),
     "a group without an ACL": Mistake(
         denied_group,
         "the group 'readers'",
         "this client may not read",
         "grant it: kafka-acls.sh --add --allow-principal User:... --operation Read --group readers",
+    ),
+    "a consumer in a share group": Mistake(
+        share_group,
+        "the group 'readers'",
+        "exists and is of another kind, such as a share group",
+        "use another group_id",
     ),
     "a member too many": Mistake(
         full_group,
@@ -277,8 +317,8 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "a commit without a group": Mistake(
         lambda s: s.consumer(ORDERS).commit(),
         "group_id",
-        "To use the group management or offset commit APIs",
-        "you must provide group_id in the consumer configuration",
+        "commits and the calls of a group need",
+        "create it with group_id=...",
     ),
     "a number for an offset to commit": Mistake(
         lambda s: s.consumer(group_id="readers").commit({FIRST: 3}),
@@ -325,8 +365,8 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "a handler that takes too long": Mistake(
         slow_handler,
         "the commit of orders-0, orders-1",
-        "was rejected, because this consumer is no longer a member of the group",
-        "call poll() more often, or reduce max_poll_records",
+        "was rejected, because this consumer is no longer a member of the group 'readers'",
+        "call poll() at least every 10000 ms (max_poll_interval_ms), or reduce max_poll_records",
     ),
     "members without a common assignor": Mistake(
         no_common_assignor,
@@ -359,6 +399,77 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "ShareConsumer",
         "needs group_id=...",
         "the name of its share group",
+    ),
+    "two threads": Mistake(
+        two_threads,
+        "thread 'another' called poll() while 'MainThread' is reading",
+        "only one thread at a time may poll or iterate over a consumer",
+        "use one consumer per thread",
+    ),
+    "an argument of confluent-kafka": Mistake(
+        lambda s: s.consumer().subscribe([ORDERS], on_assign=print),
+        "'on_assign'",
+        "subscribe() has no argument",
+        "it takes topics, pattern, listener",
+    ),
+    "an option of librdkafka without a counterpart": Mistake(
+        lambda s: s.consumer(ORDERS, queued_min_messages=1),
+        "unknown options: 'queued_min_messages'",
+        "of librdkafka",
+        "leave it out here",
+    ),
+    "words in another order": Mistake(
+        lambda s: s.consumer(ORDERS, auto_commit_enable=True),
+        "'auto_commit_enable'",
+        "unknown options",
+        "did you mean 'enable_auto_commit'?",
+    ),
+    "a wrong word": Mistake(
+        lambda s: s.consumer(ORDERS, auto_offset_reset="first"),
+        "auto_offset_reset='first'",
+        "must be",
+        "'earliest', 'latest', 'none' or 'by_duration:<ISO 8601 duration>'",
+    ),
+    "a wrong type": Mistake(
+        lambda s: s.consumer(ORDERS, max_poll_records="100"),
+        "max_poll_records='100'",
+        "must be",
+        "a whole number of at least 1",
+    ),
+    "a bad port": Mistake(
+        lambda s: s.consumer(ORDERS, bootstrap_servers="localhost:99999"),
+        "bootstrap_servers='localhost:99999'",
+        "the port '99999' of 'localhost:99999' is not",
+        "a number from 1 to 65535",
+    ),
+    "a URL for a server": Mistake(
+        lambda s: s.consumer(ORDERS, bootstrap_servers="http://localhost:9092"),
+        "bootstrap_servers='http://localhost:9092'",
+        "is not host:port",
+        "such as 'localhost:9092'",
+    ),
+    "an unknown mechanism": Mistake(
+        lambda s: s.consumer(ORDERS, security_protocol="SASL_SSL", sasl_mechanism="PLAINN"),
+        "sasl_mechanism='PLAINN'",
+        "must be",
+        "'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'",
+    ),
+    "no password": Mistake(
+        lambda s: s.consumer(
+            ORDERS,
+            security_protocol="SASL_SSL",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username="alice",
+        ),
+        "sasl_mechanism='PLAIN'",
+        "needs",
+        "sasl_plain_password",
+    ),
+    "a deserializer that is no function": Mistake(
+        lambda s: s.consumer(ORDERS, value_deserializer="json"),
+        "value_deserializer='json'",
+        "must be",
+        "a callable that takes bytes, an object with deserialize(topic, headers, data), or None",
     ),
     "a topic that does not exist": Mistake(
         lambda s: poll(s, "ordres", group_id="readers"),

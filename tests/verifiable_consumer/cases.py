@@ -165,7 +165,7 @@ def fencing_static(kafka: RealKafka, protocol: str) -> str:
         assert any("InstanceId" in line for line in loser.errors), loser.errors
         group.await_members(MEMBERS)
         group.await_records()
-        return f"the {'first' if loser is members[0] else 'second'} one ends; records go on"
+        return f"the {'first' if loser is members[0] else 'second'} one ends; records continue"
 
 
 def consumer_failure(kafka: RealKafka, protocol: str, *, clean: bool, automatic: bool) -> str:

@@ -53,7 +53,7 @@ _ADVISED: Final = ("; check ", "; grant it: ", "; set ")
 
 
 class CommandError(Exception):
-    """A command cannot go on; the text is the line for the user, and says what to do.
+    """A command cannot continue; the text is the line for the user, and says what to do.
 
     Attributes:
         usage: Whether the command line or the configuration is wrong.

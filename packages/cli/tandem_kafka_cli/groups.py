@@ -83,8 +83,8 @@ class StartOffset:
 
     Attributes:
         offset: The first offset that is not done; None until an acknowledgement is stored.
-        lag: The number of records that are not done, also of those in work; None while the broker
-            does not know it.
+        lag: The number of records that are not done, including those being processed; None while
+            the broker does not know it.
     """
 
     offset: int | None

@@ -259,7 +259,7 @@ def test_a_failed_file_leaves_nothing(run: Run, tmp_path: Path) -> None:
     [
         (["tail", "-t", "ordres"], "did you mean 'orders'?"),
         (["tail", "-t", "orders", "-p", "7"], "has no partition 7; it has 0 to 1"),
-        (["tail", "-t", "orders", "-o", "x"], "-o x: write beginning, end"),
+        (["tail", "-t", "orders", "-o", "x"], "-o 'x' is no position: write beginning, end"),
         (["tail", "-t", "orders", "-n", "1", "-o", "1"], "choose one of -n and a range"),
         (["tail", "-t", "orders", "-o", "1", "--from", "1s"], "choose one of -o and --from"),
         (["tail", "-t", "orders", "-F", "--until", "1s"], "choose one of --follow and --until"),

@@ -82,7 +82,7 @@ impl Shared {
         self.reserved_bytes.load(SeqCst)
     }
 
-    /// Has `wake` called when a standing fetch that waits for room may go on.
+    /// Has `wake` called when a standing fetch that waits for room may continue.
     pub fn wake_by(&self, wake: &Arc<Wake>) {
         self.wake.get_or_init(|| Arc::clone(wake));
     }

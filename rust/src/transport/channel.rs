@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use mio::net::TcpStream;
 
 use super::expected::{Expected, Kind, RequestHeader};
-use super::failure::{Failure, reason};
+use super::failure::{Failure, NO_TLS, reason};
 use super::frames::FrameReader;
 use super::socket;
 use super::tls::session::Session;
@@ -359,7 +359,7 @@ impl Channel {
 
     fn cut_in_handshake(&self, why: &str) -> Failure {
         Failure::Lost(format!(
-            "{} closed the connection during the TLS handshake (is it a port without TLS?): {why}",
+            "{} closed the connection during the TLS handshake; {NO_TLS}: {why}",
             self.location
         ))
     }

@@ -22,6 +22,9 @@ pub enum InvalidLength {
     TooLarge(usize),
 }
 
+/// What to do if the broker does not understand TLS.
+pub const NO_TLS: &str = "if this port has no TLS, use another port or correct security_protocol";
+
 /// The first two bytes of an alert of TLS, of any version.
 const TLS_ALERT: usize = 0x1503;
 /// The first four bytes of a response of HTTP/1.

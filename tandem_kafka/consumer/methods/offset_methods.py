@@ -289,6 +289,6 @@ async def _look_up(
     try:
         return await core.ask(event)
     except KafkaTimeoutError as error:
-        names, reason = names_of(timestamps), reason_of(error)
-        msg = f"Failed to get offsets by times in {timeout_ms} ms for {names}: {reason}"
+        reason = reason_of(error).removeprefix(f"{event.operation} did not finish in time: ")
+        msg = f"no offsets of {names_of(timestamps)} in {timeout_ms} ms: {reason}"
         raise KafkaTimeoutError(msg) from error

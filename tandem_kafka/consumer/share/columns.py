@@ -96,7 +96,7 @@ def acknowledge_rows(records: LockedRecords, batch: Any, how: AcknowledgeType) -
         found = runs.get(TopicPartition(topic, partition), {}).get(offset)
         if found is None or count not in (None, found.delivery_count):
             msg = (
-                f"the record at offset {offset} of {topic}-{partition} is not in work here: its "
+                f"the record at offset {offset} of {topic}-{partition} is not locked here: its "
                 "lock has ended, or it has been acknowledged before"
             )
             failed.append(RecordLockLostError(msg))

@@ -109,7 +109,7 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
         Raises:
             WakeupError: ``wakeup()`` was called.
             RecordDeserializationError: A record cannot be deserialized. It is released; the next
-                call goes on behind it.
+                call continues after it.
             CorruptRecordError: A batch is damaged. It is released, and rejected if it was delivered
                 before; the next call continues after it.
             UnsupportedVersionError: The cluster has no share groups.

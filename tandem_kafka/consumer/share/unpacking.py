@@ -34,8 +34,8 @@ from tandem_kafka.state.locks import (
 _RECORDS: Final = 10_000
 #: What becomes of records that cannot be read. A share group has no `seek()`.
 _ADVICE: Final = {
-    AcknowledgeType.RELEASE: "it is released and delivered again; poll() goes on behind it",
-    AcknowledgeType.REJECT: "it is rejected, as this was not the first time; poll() goes on",
+    AcknowledgeType.RELEASE: "it is released and delivered again; poll() continues after it",
+    AcknowledgeType.REJECT: "it is rejected, as this was not the first time; poll() continues",
 }
 #: Behind all offsets.
 _UNKNOWN: Final = 2**63 - 1
@@ -149,7 +149,7 @@ class _Source:
 
     def begin_at(self, offset: int) -> None:
         """Go on for a range; begin again if it may have records of a batch that was left out."""
-        # Invariant: otherwise it goes on. A reader that begins between two batches, where
+        # Invariant: otherwise it continues. A reader that begins between two batches, where
         # compaction has removed others, takes them for damaged.
         if offset < self._begin:
             self._open(*_batches_around(self._locked.data, offset))

@@ -43,7 +43,9 @@ def _read(option: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise KafkaConfigurationError(f"{option}: cannot read {path}: {error}") from error
+        raise KafkaConfigurationError(
+            f"{option}: cannot read {path} ({error.strerror}); correct the path or its permissions"
+        ) from error
 
 
 def _private_key(settings: Config) -> Any:

@@ -40,7 +40,7 @@ transport repeats. For Python, all repetitions are one request, which stays in f
     over                                                          response has moved
 
 For Python, also a fetch that is held is in flight. The empty response takes the place of the last
-real one, whose data is queued already: the session goes on with the epoch after that, no request
+real one, whose data is queued already: the session continues with the epoch after that, no request
 is overdue meanwhile (`RepeatedFetches.refresh`), and nothing of it is left.
 
 Invariant: nothing happens between a change and the end of the standing fetch. The transport only

@@ -91,7 +91,7 @@ class Member(Membership, Generic[S]):
 
     @abstractmethod
     def _coordinator_failed(self, error: Exception) -> None:
-        """Raise an error of a search for the coordinator, which goes on."""
+        """Raise an error of a search for the coordinator, which continues."""
 
     def _lose_partitions(self, then: Callable[[], None]) -> None:
         """Return no more records of the partitions, because others may own them already."""

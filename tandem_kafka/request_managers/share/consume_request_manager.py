@@ -88,7 +88,7 @@ class ShareConsumeRequestManager(RequestManager):
             context.metrics.gauge(name, group, meaning, value)
         #: Brokers of which it was said that they have no room for a session.
         self._full: set[int] = set()
-        #: When a broker that was asked in turn, and does not answer, holds up the next no longer.
+        #: When a broker that was asked in turn, and does not answer, no longer delays the next.
         self._turn_ends_ms = 0
 
     # --- calls ---------------------------------------------------------------------------------

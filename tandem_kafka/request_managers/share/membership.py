@@ -284,12 +284,12 @@ class ShareMembership(RequestManager):
             )
         if not advice:
             return error
-        found = type(error)(f"{advice}: {error}")
+        found = type(error)(advice)
         found.__cause__ = error
         return found
 
     def _coordinator_failed(self, error: Exception) -> None:
-        """Raise an error of a search for the coordinator, which goes on."""
+        """Raise an error of a search for the coordinator, which continues."""
         if self.state in _IN_GROUP:
             self._context.raise_in_poll(error)
 

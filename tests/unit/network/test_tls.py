@@ -169,7 +169,7 @@ def test_a_port_without_tls(transport: AnyTransport, peer: Peer) -> None:
     threading.Timer(0.05, lambda: broker.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
     error = closed(transport)
     assert isinstance(error, TlsAuthenticationError)
-    assert "is this a port without TLS?" in str(error)
+    assert "if this port has no TLS" in str(error)
 
 
 def test_a_broker_that_closes_during_the_handshake(transport: AnyTransport, peer: Peer) -> None:

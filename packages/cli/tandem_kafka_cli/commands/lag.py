@@ -70,8 +70,8 @@ def command(
 
     It is negative if the committed offset is beyond the end. The total counts it as 0.
 
-    In a share group, it is the number of records from the start offset on that are not done, also
-    of those in work. It is unknown until the first acknowledgement in a partition.
+    In a share group, it is the number of records from the start offset on that are not done,
+    including those being processed. It is unknown until the first acknowledgement in a partition.
 
     The rate is that of the commits. With --limit, exits with 1 if the total is above the limit.
     """

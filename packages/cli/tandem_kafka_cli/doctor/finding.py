@@ -74,5 +74,5 @@ def warned(step: Step, target: str, seen: str, advice: str) -> Finding:
 
 
 def failed(step: Step, target: str, seen: str, advice: str) -> Finding:
-    """Return the finding of a step that must be mended."""
+    """Return the finding of a step that must be fixed."""
     return Finding(step, target, Verdict.FAILED, seen, advice)

@@ -23,7 +23,7 @@ class _Outcome:
 DROP: Final = _Outcome()
 #: Cut the connection instead of responding.
 CUT: Final = _Outcome()
-#: The client wants no response (`acks=0`); go on with the next request of its connection.
+#: The client wants no response (`acks=0`); continue with the next request of its connection.
 NO_RESPONSE: Final = _Outcome()
 
 

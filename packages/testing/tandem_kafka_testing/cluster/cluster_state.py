@@ -113,7 +113,7 @@ class ClusterState(ABC):
 
     def resume(self, node_id: int) -> None:
         """Continue a paused broker, which then handles everything that has arrived."""
-        self.trace.note(f"broker {node_id} goes on")
+        self.trace.note(f"broker {node_id} continues")
         self.brokers[node_id].continue_after_pause()
         self._serves_again()
 

@@ -5,7 +5,7 @@ use std::io;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 
 use super::verify::{Reason, Undecided};
-use crate::transport::failure::{Failure, reason};
+use crate::transport::failure::{Failure, NO_TLS, reason};
 
 #[derive(Debug)]
 pub enum Problem {
@@ -107,7 +107,7 @@ fn describe(error: &Error) -> String {
         }
         Error::AlertReceived(alert) => format!("the broker sent the alert {}", name(*alert)),
         Error::InvalidMessage(message) if is_no_tls(message) => {
-            "wrong version number; is this a port without TLS?".to_owned()
+            format!("wrong version number; {NO_TLS}")
         }
         other => other.to_string(),
     }

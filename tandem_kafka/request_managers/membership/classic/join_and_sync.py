@@ -32,7 +32,7 @@ class ClassicRequests:
         the longest rebalance timeout of the group, and that is how long the others may take. An
         earlier timeout would close the connection in every slow rebalance, and begin another one.
         If the response is lost although the connection lives, which needs a faulty broker or proxy,
-        the coordinator removes the member after its session, and the others go on without it.
+        the coordinator removes the member after its session, and the others continue without it.
         """
         config = self._context.config
         return max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)

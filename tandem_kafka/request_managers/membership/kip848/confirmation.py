@@ -19,7 +19,7 @@ from tandem_kafka.wire.messages import MetadataRequest
 SESSION_HEARTBEATS = 9
 #: How long records are held back once a broker responds again: longer than a connection to the
 #: coordinator takes to open, after which the heartbeat is answered. If it is not answered, the
-#: coordinator is down, and reading goes on without it.
+#: coordinator is down, and reading continues without it.
 HOLD_MS = 15_000
 
 
@@ -76,7 +76,7 @@ class Confirmation:
         return self._confirmed_ms + SESSION_HEARTBEATS * interval_ms - now_ms
 
     def _is_cut_off(self, leaders: set[int]) -> bool:
-        # Invariant: only leaders count. While only the coordinator is missing, reading goes on.
+        # Invariant: only leaders count. While only the coordinator is missing, reading continues.
         return bool(leaders) and leaders <= self._metadata.unreachable
 
     def _ask(self, leaders: Iterable[int], now_ms: int) -> PollResult:
