@@ -140,6 +140,13 @@ def test_the_trends_of_partitions_have_one_scale() -> None:
     assert [history.trend(each.tp) for each in lags] == ["▂▂▂", "███"]
 
 
+def test_a_partition_that_is_gone_does_not_scale_the_others() -> None:
+    history, left = History(), TopicPartition("t", 0)
+    history.add(0, [Lag(left, 0, 8, None), Lag(TopicPartition("deleted", 0), 0, 1_000_000, None)])
+    history.add(1, [Lag(left, 0, 4, None)])
+    assert history.trend(left) == "█▅"
+
+
 @pytest.mark.parametrize("width", [80, 50])
 def test_a_trend_is_never_folded(width: int) -> None:
     row = {"topic": "orders", "partition": 0, "lag": 6, "client": "billing-1", "trend": "▁" * 12}

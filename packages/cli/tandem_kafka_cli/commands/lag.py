@@ -8,7 +8,7 @@ import click
 
 from tandem_kafka.tables.times import duration_ms
 from tandem_kafka_cli import flags
-from tandem_kafka_cli.commands.groups import found_group
+from tandem_kafka_cli.commands.groups import described, found_group
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import (
     Colours,
@@ -125,7 +125,7 @@ class _Source:
     def _all(self) -> list[Lag]:
         from tandem_kafka_cli.lags import lags_of, shared_lags_of
 
-        (group,) = self._administration.describe([self._listed])
+        group = described(self._administration, self._listed)
         if group.protocol == "share":
             starts = self._administration.start_offsets(self.group_id)
             return shared_lags_of(group, starts, self._consumer)
