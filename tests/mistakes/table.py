@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tandem_kafka import AsyncKafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicPartition
-from tandem_kafka.errors import GroupAuthorizationFailedError, GroupMaxSizeReachedError
-from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tandem_kafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
+    GroupMaxSizeReachedError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+)
+from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, JoinGroupRequest
 from tandem_kafka.workers import KeyedWorkers
 from tandem_kafka_testing import Call, Simulation
 
@@ -46,25 +52,17 @@ def poll(simulation: Simulation, *topics: Any, seconds: int = 20, **options: Any
         consumer.poll(1_000)
 
 
-def refuse_heartbeats(simulation: Simulation, code: int) -> None:
-    """Let the coordinator answer with an error."""
+def refused(simulation: Simulation, error: type[KafkaError], protocol: str = "consumer") -> None:
+    """Poll in a group whose coordinator rejects the member."""
 
     def refuse(call: Call) -> Any:
         response = call.default()
-        response.error_code = code
+        response.error_code = error.errno
         return response
 
-    simulation.cluster.script(ConsumerGroupHeartbeatRequest, *[refuse] * 3)
-
-
-def denied_group(simulation: Simulation) -> None:
-    refuse_heartbeats(simulation, GroupAuthorizationFailedError.errno)
-    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
-
-
-def full_group(simulation: Simulation) -> None:
-    refuse_heartbeats(simulation, GroupMaxSizeReachedError.errno)
-    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
+    joining = ConsumerGroupHeartbeatRequest if protocol == "consumer" else JoinGroupRequest
+    simulation.cluster.script(joining, *[refuse] * 3)
+    poll(simulation, ORDERS, group_id="readers", group_protocol=protocol)
 
 
 def beyond_the_end(simulation: Simulation) -> None:
@@ -197,16 +195,29 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "set one between group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
     "a group without an ACL": Mistake(
-        denied_group,
+        lambda s: refused(s, GroupAuthorizationFailedError),
         "the group 'readers'",
         "this client may not read",
         "grant it: kafka-acls.sh --add --allow-principal User:... --operation Read --group readers",
     ),
     "a member too many": Mistake(
-        full_group,
+        lambda s: refused(s, GroupMaxSizeReachedError),
         "the group 'readers'",
         "is full",
         "stop a member (`tandem-kafka groups -g` shows them), or increase the limit",
+    ),
+    "the group of another kind": Mistake(
+        lambda s: refused(s, GroupIdNotFoundError),
+        "the group 'readers' exists",
+        "takes no members with group_protocol='consumer'",
+        "use another group_id if it is of another kind (`tandem-kafka groups` shows it), or "
+        "group_protocol='classic'",
+    ),
+    "the group of share consumers": Mistake(
+        lambda s: refused(s, InconsistentGroupProtocolError, "classic"),
+        "group 'readers'",
+        "or it is a group of another kind, such as a share group",
+        "use another group_id",
     ),
     "a string for a list": Mistake(
         lambda s: s.consumer().subscribe("orders"),
