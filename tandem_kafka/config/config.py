@@ -16,7 +16,6 @@ from tandem_kafka.config.rules import check_rules, settle_defaults
 from tandem_kafka.config.shown import ShownOptions, show
 from tandem_kafka.logs import ClientNames, LinesOf
 
-
 #: Mechanisms whose user is a name that the client sends.
 _NAMED_LOGINS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 

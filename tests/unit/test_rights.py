@@ -50,15 +50,19 @@ def test_a_login_is_named_in_the_command_that_grants_a_right(mechanism: str, kin
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism=mechanism,
             sasl_plain_username="alice",
-            sasl_plain_password="Hidden-7",  # noqa: S106 - of a test
+            sasl_plain_password="Hidden-7",
         ) as consumer:
             kafka.perform(lambda cluster: cluster.script(request, *[handler] * 100))
             with pytest.raises(error) as raised:
-                for _ in range(100):
-                    consumer.poll(200)
+                _poll(consumer)
     command = f"--allow-principal User:alice --operation Read --{kind} orders"
     assert command in str(raised.value)
-    assert command in str(pickle.loads(pickle.dumps(raised.value)))  # noqa: S301 - our own
+    assert command in str(pickle.loads(pickle.dumps(raised.value)))
+
+
+def _poll(consumer: KafkaConsumer[Any, Any]) -> None:
+    for _ in range(100):
+        consumer.poll(200)
 
 
 def test_without_a_name_the_command_has_a_gap() -> None:

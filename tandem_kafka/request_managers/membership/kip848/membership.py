@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.errors import (
-    GroupIdNotFoundError,
     LOGIN_ERRORS,
+    GroupIdNotFoundError,
     UnreleasedInstanceIdError,
     UnsupportedVersionError,
     reason_of,
