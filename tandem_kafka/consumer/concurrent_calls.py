@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
+from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from tandem_kafka.consumer.core import Core, guarded
@@ -19,12 +20,23 @@ from tandem_kafka.errors import KafkaTimeoutError
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound="WithCore")
+PartT = TypeVar("PartT", bound=type)
 
 
 class WithCore:
     """Base of the classes whose methods use a core."""
 
     _core: Core
+
+
+def part_of_consumers(part: PartT) -> PartT:
+    """Name the methods of a part without it: errors about wrong arguments show the name."""
+    for name, found in vars(part).items():
+        method = found
+        while isinstance(method, FunctionType):
+            method.__qualname__ = name
+            method = getattr(method, "__wrapped__", None)
+    return part
 
 
 def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
