@@ -53,6 +53,16 @@ def test_help_and_completion_know_every_option(kind: type):
     assert inspect.signature(kind).bind("orders", legacy_iterator=True)  # a former name
 
 
+def test_help_shows_a_default_as_the_documentation_does():
+    text = " ".join((inspect.getdoc(KafkaConsumer) or "").split())
+    shown = {spec.name: option_of(spec).shown_default for spec in dataclasses.fields(Config)}
+    assert any(shown.values())
+    for name, default in shown.items():
+        if default is not None:
+            assert f" Default: {default}." in text.partition(f" {name}: ")[2]
+    assert " object at 0x" not in text
+
+
 @pytest.mark.parametrize("kind", [ShareConsumer, AsyncShareConsumer])
 def test_completion_knows_the_arguments_of_share_consumers(kind: type):
     own = ["topics", "acknowledgement", "renew", "max_processing_ms"]

@@ -203,15 +203,27 @@ def _watch_on_terminal(
     from rich.text import Text
 
     colours, screen = Colours(), console()
+    shown: list[Any] = []
+
+    def show_rows(most: int | None) -> Group:
+        head, rows = shown
+        return Group(head, _fitting(rows[:most], screen))
+
     with Live(console=screen, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        for lags, history in looks:
-            time = shown_time(clock.wall_ms())[11:19]
-            head = Text(f"{group_id}  {time} UTC  {_total_line(lags)}  {history.total_trend()}")
-            rows = [
-                {**row, "style": colours.of(row["client"]) if row["client"] else ""}
-                for row in _watched_rows(lags, history)
-            ]
-            live.update(Group(head, _fitting(rows, screen)), refresh=True)
+        try:
+            for lags, history in looks:
+                time = shown_time(clock.wall_ms())[11:19]
+                head = Text(f"{group_id}  {time} UTC  {_total_line(lags)}  {history.total_trend()}")
+                rows = [
+                    {**row, "style": colours.of(row["client"]) if row["client"] else ""}
+                    for row in _watched_rows(lags, history)
+                ]
+                shown = [head, rows]
+                # No more than are seen: thousands would take seconds.
+                live.update(show_rows(screen.height), refresh=True)
+        finally:
+            if shown:
+                live.update(show_rows(None))  # what stays behind is the whole table
 
 
 def _fitting(rows: list[dict[str, Any]], screen: Console) -> Table:
