@@ -6,6 +6,8 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tandem_kafka import Health, TopicPartition
 from tandem_kafka.consumer.health import PartitionHealth
 from tandem_kafka.consumer.reading.records import ConsumerRecords
@@ -54,3 +56,28 @@ def test_the_health_is_its_reasons_and_its_partitions() -> None:
     assert "c, group &#x27;g&#x27;: not ready" in shown
     assert "<li>no leader for &lt;b&gt;</li>" in shown
     assert "<td>unknown</td><td>3</td><td>paused; no leader</td>" in shown
+
+
+@pytest.mark.parametrize(
+    ("not_alive", "not_ready", "state"),
+    [
+        ((), (), "ready"),
+        ((), ("no broker",), "not ready"),
+        (("closed",), ("closed",), "not alive"),
+    ],
+)
+def test_the_health_says_once_each_why(
+    not_alive: tuple[str, ...], not_ready: tuple[str, ...], state: str
+) -> None:
+    health = Health(
+        not_alive=not_alive,
+        not_ready=not_ready,
+        client_id="c",
+        group_id=None,
+        buffer_limit_bytes=1,
+        troubles=("a slow handler", *not_ready),
+    )
+    shown = health._repr_html_()
+    assert f"<p><b>c: {state}</b></p>" in shown
+    reasons = dict.fromkeys((*not_alive, *not_ready, "a slow handler"))
+    assert f"<ul>{''.join(f'<li>{each}</li>' for each in reasons)}</ul>" in shown
