@@ -10,9 +10,12 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 
 import contextlib
 import functools
+import shlex
 import types
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
+
+from tandem_kafka.logs import login_name
 
 if TYPE_CHECKING:
     from tandem_kafka._kafka import (
@@ -365,18 +368,31 @@ class IncompleteResponseError(UnexpectedResponseError):
 class TopicsDeniedError(TopicAuthorizationFailedError):
     """This client may not describe or read topics. The argument is the set of their names."""
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        #: The text is often made on another thread, which knows no login.
+        self._login_name = login_name()
+
     def __str__(self) -> str:
         """Return the names of the topics, and the command that grants the right to read them."""
         names = sorted(self.args[0])
-        commands = (acl_command("Read", "topic", name) for name in names)
+        commands = (acl_command("Read", "topic", name, self._login_name) for name in names)
         why = "this client lacks the right to read; grant it"
         return f"{super().__str__()}: {why}: {'; '.join(commands)}"
 
 
-def acl_command(operation: str, kind: str, name: str) -> str:
-    """Return the command that grants an operation on a resource ("topic" or "group")."""
-    command = "kafka-acls.sh --add --allow-principal User:..."
-    return f"{command} --operation {operation} --{kind} {name}"
+def acl_command(operation: str, kind: str, name: str, user: str | None = None) -> str:
+    """Return the command that grants an operation on a resource ("topic" or "group").
+
+    Args:
+        operation: The operation.
+        kind: The kind of the resource.
+        name: Its name.
+        user: Who needs it; by default the login of the consumer that `LinesOf` names.
+    """
+    principal = shlex.quote(f"User:{user or login_name() or '...'}")
+    command = f"kafka-acls.sh --add --allow-principal {principal}"
+    return f"{command} --operation {operation} --{kind} {shlex.quote(name)}"
 
 
 class WakeupError(KafkaError):

@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from tandem_kafka.foreign_text import SentSecrets
 
-__all__ = ["ClientLogger", "ClientNames", "LinesOf", "clean_error", "client_logger", "sent_secrets"]
+__all__ = [
+    "ClientLogger",
+    "ClientNames",
+    "LinesOf",
+    "clean_error",
+    "client_logger",
+    "login_name",
+    "sent_secrets",
+]
 
 
 class ClientNames:
@@ -25,15 +33,19 @@ class ClientNames:
         member_id: The member id. Outside of the group it is empty, except that a member of KIP-848
             has it before it joins. Writer: the network thread.
         secrets: What was sent to brokers, and is hidden in the lines. Writer: the network thread.
+        login_name: The name of the user, None if brokers find it in another way than by a login.
     """
 
-    __slots__ = ("client_id", "group_id", "member_id", "secrets")
+    __slots__ = ("client_id", "group_id", "login_name", "member_id", "secrets")
 
-    def __init__(self, client_id: str | None, group_id: str | None = None) -> None:
+    def __init__(
+        self, client_id: str | None, group_id: str | None = None, *, login_name: str | None = None
+    ) -> None:
         self.client_id = client_id
         self.group_id = group_id
         self.member_id = ""
         self.secrets = SentSecrets()
+        self.login_name = login_name
 
     def fields(self) -> dict[str, Any]:
         """Return the names by their attributes in a log record."""
@@ -130,6 +142,11 @@ def sent_secrets() -> SentSecrets:
     """Return the secrets of the consumer that `LinesOf` names; those of nobody are new."""
     names = _current.get(_NOBODY)
     return SentSecrets() if names is _NOBODY else names.secrets
+
+
+def login_name() -> str | None:
+    """Return the name with which the consumer that `LinesOf` names logs in, None if unknown."""
+    return _current.get(_NOBODY).login_name
 
 
 def clean_error(error: BaseException) -> None:

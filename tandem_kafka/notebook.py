@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from tandem_kafka.foreign_text import visible
 from tandem_kafka.types import TopicPartition
 
 
@@ -31,8 +32,8 @@ def health_as_html(health: Any) -> str:
     )
     return "".join(
         [
-            f"<p><b>{escape(f'{health.client_id}{group}: {state}')}</b></p>",
-            f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in reasons)}</ul>",
+            f"<p><b>{_text(f'{health.client_id}{group}: {state}')}</b></p>",
+            f"<ul>{''.join(f'<li>{_text(each)}</li>' for each in reasons)}</ul>",
             _table(("partition", "position", "lag", ""), rows),
         ]
     )
@@ -40,6 +41,11 @@ def health_as_html(health: Any) -> str:
 
 def _notes(partition: Any) -> str:
     return "; ".join(filter(None, ("paused" if partition.paused else "", partition.stuck)))
+
+
+def _text(text: str) -> str:
+    """Return HTML that shows a text, also what has no shape: U+202E would turn the rest around."""
+    return escape(visible(text))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -52,5 +58,5 @@ def _line(row: Sequence[object]) -> str:
 
 def _row(tag: str, cells: Iterable[object]) -> Iterator[str]:
     yield "<tr>"
-    yield from (f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells)
+    yield from (f"<{tag}>{_text(str(cell))}</{tag}>" for cell in cells)
     yield "</tr>"

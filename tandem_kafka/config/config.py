@@ -16,6 +16,9 @@ from tandem_kafka.config.rules import check_rules, settle_defaults
 from tandem_kafka.config.shown import ShownOptions, show
 from tandem_kafka.logs import ClientNames, LinesOf
 
+#: Mechanisms whose user is a name that the client sends.
+_NAMED_LOGINS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+
 
 class Config(Options):
     """The final options of one consumer; `from_options` makes and checks them."""
@@ -66,6 +69,12 @@ class Config(Options):
     def shares(self) -> bool:
         """Whether these are the options of a share consumer."""
         return str(self.group_protocol) == "share"
+
+    @property
+    def login_name(self) -> str | None:
+        """The name with which the client logs in; None if brokers find it in another way."""
+        named = self.security_protocol.startswith("SASL_") and self.sasl_mechanism in _NAMED_LOGINS
+        return self.sasl_plain_username if named else None
 
     @cached_property
     def offset_reset(self) -> OffsetReset:

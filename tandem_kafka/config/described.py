@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from inspect import Parameter, Signature
 from typing import Any, Final, TypeVar
 
@@ -19,46 +20,59 @@ _WIDTH: Final = 88
 class _Doc:
     """The docstring of a consumer, and its options."""
 
-    def __init__(self, text: str | None) -> None:
-        self._text = text or ""
+    def __init__(self, text: str | None, without: Container[str]) -> None:
+        self._text = inspect.cleandoc(text or "")  # Python 3.13 has removed the indentation
+        self._without = without
 
     def __get__(self, _: object, owner: type) -> str:
-        return "\n".join((self._text.rstrip(), "", "    Options:", *_lines(), ""))
+        return "\n".join((self._text, "", "Options:", *_lines(self._without), "")).lstrip()
 
 
 class _Signature:
     """The signature of a consumer, with its options by name."""
 
-    def __init__(self, init: object) -> None:
-        self._init = init
+    def __init__(self, kind: type, without: Container[str]) -> None:
+        self._made_by = kind.__new__, kind.__init__  # type: ignore[misc]  # of the class
+        self._own = tuple(inspect.signature(kind).parameters.values())
+        self._without = without
 
     def __get__(self, _: object, owner: Any) -> Signature:
-        if owner.__init__ is not self._init:
+        if (owner.__new__, owner.__init__) != self._made_by:
             raise AttributeError("__signature__")  # of a subclass with a constructor of its own
+        *own, others = self._own  # the others have their former names
         options = (
             Parameter(name, Parameter.KEYWORD_ONLY, default=value)
             for name, value in default_config().items()
+            if name not in self._without
         )
-        topics = Parameter("topics", Parameter.VAR_POSITIONAL)
-        others = Parameter("options", Parameter.VAR_KEYWORD)  # their former names
-        return Signature([topics, *options, others])
+        return Signature([*own, *options, others])
 
 
-def described(kind: T) -> T:
-    """Let `help()` and completions of a consumer know its options."""
-    described: Any = kind
-    described.__doc__ = _Doc(kind.__doc__)
-    described.__signature__ = _Signature(described.__init__)
-    return kind
+def described(without: Container[str] = ()) -> Callable[[T], T]:
+    """Let `help()` and completions of a consumer know its options.
+
+    Args:
+        without: The options that it does not take.
+    """
+
+    def describe(kind: T) -> T:
+        described: Any = kind
+        described.__doc__ = _Doc(kind.__doc__, without)
+        described.__signature__ = _Signature(kind, without)
+        return kind
+
+    return describe
 
 
-def _lines() -> Iterator[str]:
+def _lines(without: Container[str]) -> Iterator[str]:
     default = default_config()
     for spec in dataclasses.fields(Config):
+        if spec.name in without:
+            continue
         known = option_of(spec)
         shown = known.shown_default or repr(default[spec.name])
         text = f"{spec.name}: {known.doc} Default: {shown}."
         yield textwrap.fill(
-            text, _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 12,
+            text, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8,
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip

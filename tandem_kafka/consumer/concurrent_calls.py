@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
+from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from tandem_kafka.consumer.core import Core, guarded
@@ -19,6 +20,7 @@ from tandem_kafka.errors import KafkaTimeoutError
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound="WithCore")
+PartT = TypeVar("PartT", bound=type)
 
 
 class WithCore:
@@ -36,6 +38,16 @@ def _check_names(method: Callable[..., Any], given: Iterable[str]) -> None:
         takes = f"it takes {', '.join(names)}" if names else "it takes none by name"
         msg = f"{method.__name__}() has no argument {unknown[0]!r}; {takes}"
         raise TypeError(msg)
+
+
+def part_of_consumers(part: PartT) -> PartT:
+    """Name the methods of a part without it: errors about wrong arguments show the name."""
+    for name, found in vars(part).items():
+        method = found
+        while isinstance(method, FunctionType):
+            method.__qualname__ = name
+            method = getattr(method, "__wrapped__", None)
+    return part
 
 
 def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

@@ -40,7 +40,7 @@ class _Defaults:
         return found
 
 
-@described
+@described()
 class KafkaConsumer(
     PlainMethods,
     BlockingMethods,

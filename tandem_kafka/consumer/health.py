@@ -14,7 +14,7 @@ from tandem_kafka.state.failures import LASTING_MS, FailingRequest
 from tandem_kafka.state.group import NO_GENERATION
 from tandem_kafka.state.partition import AssignedPartition, FetchState
 from tandem_kafka.state.topic_troubles import TopicTrouble, lacking
-from tandem_kafka.types import Node, TopicPartition, names_of
+from tandem_kafka.types import ClusterSnapshot, Node, TopicPartition, names_of
 
 #: The network thread sleeps for at most five seconds. After this time without an iteration, it is
 #: blocked.
@@ -363,10 +363,12 @@ def _unreadable(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
     if unread:
         tp, text = unread[0]
         yield f"assigned partitions that cannot be read: {len(unread)}; {names_of([tp])}: {text}"
+    snapshot = core.engine.metadata.snapshot
+    without = Counter(filter(None, (without_leader(snapshot, state.tp) for state in assigned)))
+    for text, count in sorted(without.items()):
+        yield f"assigned partitions that cannot be read: {count}; {text}"
     for node_id, count in sorted(leaders.items()):
-        if node_id < 0:
-            yield f"assigned partitions without a leader: {count}"
-        elif node_id in broken:
+        if node_id in broken and node_id >= 0:
             yield f"assigned partitions that cannot be read: {count}; {broken[node_id]}"
 
 
@@ -376,6 +378,15 @@ def _unread(core: Core, state: AssignedPartition) -> str | None:
     if failing is None or not failing.lasts(now_ms):
         return None
     return f"Fetch has failed {failing.text(now_ms)}"
+
+
+def without_leader(snapshot: ClusterSnapshot, tp: TopicPartition) -> str | None:
+    """Say why a partition has no leader; None if it has one."""
+    found = snapshot.partition(tp)
+    if found is not None:
+        return "it has no leader" if found.leader_id < 0 else None
+    known = tp.topic in snapshot.topics
+    return "it does not exist" if known else "its topic does not exist, or is not known yet"
 
 
 def _leader_id(core: Core, tp: TopicPartition) -> int:
@@ -422,7 +433,7 @@ def _stuck(
         (state.pending_revocation, "it is being revoked"),
         (state.awaiting_callback, "on_partitions_assigned() has not been called yet"),
         (state.unconfirmed, "another member may own it, until the coordinator responds"),
-        (leader_id < 0, "it has no leader"),
+        (leader_id < 0, without_leader(core.engine.metadata.snapshot, state.tp) or ""),
         (unreachable, f"its leader, broker {leader_id}, cannot be used"),
         (bool(unread := _unread(core, state)), unread or ""),
         (bool(texts), "; ".join(texts)),

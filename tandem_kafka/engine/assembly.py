@@ -52,7 +52,9 @@ def assemble(
     Raises:
         KafkaConfigurationError: A certificate, key or CA file cannot be used.
     """
-    group = GroupIdentity(config.group_id, config.group_instance_id, config.client_id)
+    group = GroupIdentity(
+        config.group_id, config.group_instance_id, config.client_id, login_name=config.login_name
+    )
     with LinesOf(group.client):
         return _assemble(config, runtime, transport, group, build)
 

@@ -21,7 +21,7 @@ from tandem_kafka.errors import (
     reason_of,
 )
 
-__all__ = ["advised", "group_error"]
+__all__ = ["advised", "group_error", "other_kind"]
 
 
 def _no_common_assignor(config: Config) -> str:
@@ -30,8 +30,24 @@ def _no_common_assignor(config: Config) -> str:
         f"group {config.group_id!r} has no assignor in common with this member, which supports "
         f"{names}; set partition_assignment_strategy to that of the group (`tandem-kafka groups -g "
         f"{config.group_id}` shows its protocol and assignor); before you remove an assignor, add "
-        "a common one to all members"
+        "a common one to all members; if it is a group of another kind, such as a share group or "
+        "one of Kafka Connect, use another group_id"
     )
+
+
+def other_kind(error: Exception, config: Config) -> Exception:
+    """Return the error of a member that cannot join, as no group of its kind has that name."""
+    if config.shares:
+        advice = "is no share group; use another group_id for ShareConsumer"
+    else:
+        advice = (
+            "takes no members with group_protocol='consumer'; use another group_id if it is of "
+            "another kind (`tandem-kafka groups` shows it), or group_protocol='classic'"
+        )
+    text = f"the group {config.group_id!r} exists and {advice}: {reason_of(error)}"
+    found = type(error)(text)
+    found.__cause__ = error
+    return found
 
 
 def _fenced(config: Config) -> str:

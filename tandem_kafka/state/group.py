@@ -21,9 +21,14 @@ class GroupIdentity:
     """
 
     def __init__(
-        self, group_id: str | None, instance_id: str | None, client_id: str | None = None
+        self,
+        group_id: str | None,
+        instance_id: str | None,
+        client_id: str | None = None,
+        *,
+        login_name: str | None = None,
     ) -> None:
-        self.client = ClientNames(client_id, group_id)
+        self.client = ClientNames(client_id, group_id, login_name=login_name)
         #: Number of the pending rebalance callback, 0 for none.
         self.callback = 0
         #: The error that prevents membership. Every poll() raises it until the subscription ends.

@@ -106,6 +106,8 @@ class Database:
 
     def __repr__(self) -> str:
         """Show the table and the kind of database."""
+        if not hasattr(self, "_table"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without a table>"
         module = type(self._connection).__module__.partition(".")[0].removeprefix("_")
         return f"<{type(self).__name__} {module}, table {self._table!r}>"
 

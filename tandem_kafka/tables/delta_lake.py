@@ -52,6 +52,8 @@ class DeltaLake:
 
     def __repr__(self) -> str:
         """Show the address, without credentials."""
+        if not hasattr(self, "_address"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without an address>"
         return f"<{type(self).__name__} {show(self._address)}>"
 
     def acquire(

@@ -156,6 +156,8 @@ class Landing:
 
     def __repr__(self) -> str:
         """Show the consumer and the table, and what has been committed."""
+        if not hasattr(self, "_total"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without a consumer>"
         runs = "running" if self._running else "not running"
         return (
             f"<{type(self).__name__} of {self._consumer!r} into {self._sink!r}: {runs}, records "

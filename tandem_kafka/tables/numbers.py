@@ -43,6 +43,8 @@ class _Number:
 
     def __repr__(self) -> str:
         """Show the type, and what happens to errors."""
+        if not hasattr(self, "errors"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without options>"
         return shown(self, self.schema, self.errors)
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:

@@ -74,6 +74,8 @@ class ParquetDirectory:
 
     def __repr__(self) -> str:
         """Show the directory."""
+        if not hasattr(self, "_root"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without a directory>"
         return f"<{type(self).__name__} {str(self._root)!r}>"
 
     def files(self) -> list[Path]:

@@ -220,5 +220,7 @@ class Runs(Generic[R]):
 
     def __repr__(self) -> str:
         """Show the consumer, and what has been done."""
+        if not hasattr(self, "_consumer"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without a consumer>"
         runs = "running" if self._in_progress else "not running"
         return f"<{type(self).__name__} of {self._consumer!r}: {runs}, records done: {self.done}>"

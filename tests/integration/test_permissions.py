@@ -133,7 +133,7 @@ def test_a_denied_topic_is_in_health_and_in_the_log_with_the_command_that_grants
     if operation == "Read":
         allow(guarded, TOPIC, name, DESCRIBE)
     consumer = consume(name, group_id=name, group_protocol=protocol, **alice)
-    command = f"kafka-acls.sh --add --allow-principal User:... --operation Read --topic {name}"
+    command = f"kafka-acls.sh --add --allow-principal User:alice --operation Read --topic {name}"
     raises_until(
         consumer,
         TopicAuthorizationFailedError,

@@ -15,9 +15,15 @@ from tandem_kafka.errors import (
     GroupAuthorizationFailedError,
     GroupIdNotFoundError,
     GroupMaxSizeReachedError,
+    InconsistentGroupProtocolError,
+    KafkaError,
     TopicAuthorizationFailedError,
 )
-from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, MetadataRequest
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    JoinGroupRequest,
+    MetadataRequest,
+)
 from tandem_kafka.workers import KeyedWorkers
 from tandem_kafka_testing import Call, Simulation
 from tests.mistakes.mistake import Mistake
@@ -34,15 +40,17 @@ def poll(simulation: Simulation, *topics: Any, seconds: int = 20, **options: Any
         consumer.poll(1_000)
 
 
-def refuse_heartbeats(simulation: Simulation, code: int) -> None:
-    """Let the coordinator answer with an error."""
+def refused(simulation: Simulation, error: type[KafkaError], protocol: str = "consumer") -> None:
+    """Poll in a group whose coordinator rejects the member."""
 
     def refuse(call: Call) -> Any:
         response = call.default()
-        response.error_code = code
+        response.error_code = error.errno
         return response
 
-    simulation.cluster.script(ConsumerGroupHeartbeatRequest, *[refuse] * 3)
+    joining = ConsumerGroupHeartbeatRequest if protocol == "consumer" else JoinGroupRequest
+    simulation.cluster.script(joining, *[refuse] * 3)
+    poll(simulation, ORDERS, group_id="readers", group_protocol=protocol)
 
 
 def denied_topic(simulation: Simulation) -> None:
@@ -54,21 +62,6 @@ def denied_topic(simulation: Simulation) -> None:
 
     simulation.cluster.script(MetadataRequest, *[refuse] * 3)
     poll(simulation, ORDERS)
-
-
-def denied_group(simulation: Simulation) -> None:
-    refuse_heartbeats(simulation, GroupAuthorizationFailedError.errno)
-    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
-
-
-def share_group(simulation: Simulation) -> None:
-    refuse_heartbeats(simulation, GroupIdNotFoundError.errno)
-    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
-
-
-def full_group(simulation: Simulation) -> None:
-    refuse_heartbeats(simulation, GroupMaxSizeReachedError.errno)
-    poll(simulation, ORDERS, group_id="readers", group_protocol="consumer")
 
 
 def beyond_the_end(simulation: Simulation) -> None:
@@ -231,22 +224,29 @@ MISTAKES: Final[dict[str, Mistake]] = {
         "grant it: kafka-acls.sh --add --allow-principal User:... --operation Read --topic orders",
     ),
     "a group without an ACL": Mistake(
-        denied_group,
+        lambda s: refused(s, GroupAuthorizationFailedError),
         "the group 'readers'",
         "this client may not read",
         "grant it: kafka-acls.sh --add --allow-principal User:... --operation Read --group readers",
     ),
-    "a consumer in a share group": Mistake(
-        share_group,
-        "the group 'readers'",
-        "exists and is of another kind, such as a share group",
-        "use another group_id",
-    ),
     "a member too many": Mistake(
-        full_group,
+        lambda s: refused(s, GroupMaxSizeReachedError),
         "the group 'readers'",
         "is full",
         "stop a member (`tandem-kafka groups -g` shows them), or increase the limit",
+    ),
+    "the group of another kind": Mistake(
+        lambda s: refused(s, GroupIdNotFoundError),
+        "the group 'readers' exists",
+        "takes no members with group_protocol='consumer'",
+        "use another group_id if it is of another kind (`tandem-kafka groups` shows it), or "
+        "group_protocol='classic'",
+    ),
+    "the group of share consumers": Mistake(
+        lambda s: refused(s, InconsistentGroupProtocolError, "classic"),
+        "group 'readers'",
+        "if it is a group of another kind, such as a share group",
+        "use another group_id",
     ),
     "a string for a list": Mistake(
         lambda s: s.consumer().subscribe("orders"),

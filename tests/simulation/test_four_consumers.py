@@ -12,7 +12,7 @@ import pytest
 from tandem_kafka import AsyncKafkaConsumer, AsyncShareConsumer, KafkaConsumer, ShareConsumer
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import diagnosis
-from tandem_kafka.consumer.share.options import _WITHOUT_MEANING
+from tandem_kafka.consumer.share.options import WITHOUT_MEANING
 from tandem_kafka.errors import RecordDeserializationError
 from tests.simulation.sharing import sharing, take
 
@@ -88,7 +88,7 @@ def test_no_option_is_accepted_without_effect(read: set[str]) -> None:
         share.poll_arrow(0)
         share.commit()
         share.close()
-        assert by_others - read - _WITHOUT_MEANING.keys() == set()
+        assert by_others - read - WITHOUT_MEANING.keys() == set()
 
 
 class Reporter:

@@ -399,3 +399,18 @@ def test_a_partition_with_a_leader_whose_position_is_looked_up_has_a_leader(
         consumer.poll(5_000)
         assert consumer.health().partitions[TP].stuck == "its committed offset is being looked up"
         assert consumer.health().not_ready == ()
+
+
+def test_a_partition_that_does_not_exist_is_not_said_to_lack_a_leader() -> None:
+    with Simulation("no such partition") as simulation:
+        simulation.cluster.create_topic("orders", 2)
+        missing, absent = TopicPartition("orders", 7), TopicPartition("bills", 0)
+        consumer = simulation.consumer()
+        consumer.assign([TopicPartition("orders", 0), missing, absent])
+        for _ in range(3):
+            consumer.poll(1_000)
+        health = consumer.health()
+        assert health.partitions[missing].stuck == "it does not exist"
+        assert (health.partitions[absent].stuck or "").startswith("its topic does not exist")
+        assert "assigned partitions that cannot be read: 1; it does not exist" in health.not_ready
+        assert "leader" not in " ".join((*health.not_ready, *health.troubles))

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import re
 import ssl
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -14,13 +15,17 @@ import pytest
 from kafka.net.sasl import SASL_MECHANISMS
 
 from docs.generated.options import table
-from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, AsyncShareConsumer, KafkaConsumer, ShareConsumer
 from tandem_kafka.config import Config, ConsumerOptions
 from tandem_kafka.config import typed as typed_options
+from tandem_kafka.config.described import described
 from tandem_kafka.config.option import option_of
+from tandem_kafka.consumer.share.options import WITHOUT_MEANING
 
 #: It reads the sources of the package.
 pytestmark = pytest.mark.sources
+
+CONSUMERS = [KafkaConsumer, AsyncKafkaConsumer, ShareConsumer, AsyncShareConsumer]
 
 #: Options that are taken in more forms than the one they are kept in.
 WIDER = {"api_version", "bootstrap_servers", "consumer_timeout_ms", "bootstrap_timeout_ms"}
@@ -36,23 +41,67 @@ def test_the_table_shows_no_object():
     assert " object at 0x" not in table()
 
 
-@pytest.mark.parametrize("kind", [KafkaConsumer, AsyncKafkaConsumer])
+@pytest.mark.parametrize("kind", CONSUMERS)
 def test_help_and_completion_know_every_option(kind: type):
     text = inspect.getdoc(kind) or ""
-    assert text.startswith("Reads records from a Kafka cluster")
+    assert text.startswith(("Reads records from a Kafka cluster", "A member of a share group"))
+    assert re.search("^Options:$", text, re.MULTILINE)
+    known = inspect.signature(kind).parameters
     for spec in dataclasses.fields(Config):
-        assert f"\n    {spec.name}: " in text
-        assert spec.name in inspect.signature(kind).parameters
+        taken = spec.name not in WITHOUT_MEANING or kind in {KafkaConsumer, AsyncKafkaConsumer}
+        assert (f"\n    {spec.name}: " in text) is (spec.name in known) is taken
     assert inspect.signature(kind).bind("orders", legacy_iterator=True)  # a former name
 
 
-def test_a_subclass_has_its_own_signature():
-    class Orders(KafkaConsumer):
+def test_help_shows_a_default_as_the_documentation_does():
+    text = " ".join((inspect.getdoc(KafkaConsumer) or "").split())
+    shown = {spec.name: option_of(spec).shown_default for spec in dataclasses.fields(Config)}
+    assert any(shown.values())
+    for name, default in shown.items():
+        if default is not None:
+            assert f" Default: {default}." in text.partition(f" {name}: ")[2]
+    assert " object at 0x" not in text
+
+
+@pytest.mark.parametrize("kind", [ShareConsumer, AsyncShareConsumer])
+def test_completion_knows_the_arguments_of_share_consumers(kind: type):
+    own = ["topics", "acknowledgement", "renew", "max_processing_ms"]
+    assert list(inspect.signature(kind).parameters)[: len(own)] == own
+
+
+def test_the_layout_of_help_does_not_depend_on_the_indentation_of_the_docstring():
+    """Python 3.13 removes it, and -OO removes all of it."""
+
+    @described()
+    class Dedented:
+        """A consumer.
+
+        Args:
+            *topics: Topics.
+        """
+
+        def __init__(self, *topics: str, **options: object) -> None: ...
+
+    @described()
+    class Bare:
+        def __init__(self, *topics: str, **options: object) -> None: ...
+
+    assert "\nArgs:\n    *topics: Topics.\n\nOptions:\n    bootstrap_servers: " in Dedented.__doc__
+    assert Bare.__doc__.startswith("Options:\n    bootstrap_servers: ")
+
+
+@pytest.mark.parametrize("kind", CONSUMERS)
+def test_a_subclass_has_its_own_signature(kind: Any):
+    class Orders(kind):
         def __init__(self, region: str) -> None: ...
 
         def __del__(self) -> None: ...
 
+    class Bills(kind):
+        def __new__(cls, region: str) -> Any: ...
+
     assert list(inspect.signature(Orders).parameters) == ["region"]
+    assert list(inspect.signature(Bills).parameters) == ["region"]
 
 
 def test_the_typed_options_are_the_options():

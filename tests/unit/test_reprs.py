@@ -9,9 +9,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer, ShareConsumer, native_available
+from tandem_kafka import (
+    AsyncKafkaConsumer,
+    AsyncShareConsumer,
+    KafkaConsumer,
+    ShareConsumer,
+    native_available,
+)
 from tandem_kafka.tables import Database, DeltaLake, Json, Landing, Long, ParquetDirectory, Text
-from tandem_kafka.workers import KeyedWorkers, ShareWorkers
+from tandem_kafka.workers import (
+    AsyncKeyedWorkers,
+    AsyncShareWorkers,
+    KeyedWorkers,
+    ShareWorkers,
+)
 
 OPTIONS: Any = {
     "bootstrap_servers": "127.0.0.1:1",
@@ -65,3 +76,40 @@ def test_decoders_show_their_type() -> None:
     assert repr(Long(errors="null")) == "<Long int64, errors='null'>"
     decoder = Json(pa.schema([("id", pa.int64())]), errors="drop")
     assert repr(decoder) == "<Json struct<id: int64>, errors='drop'>"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(KafkaConsumer, AsyncKafkaConsumer, ShareConsumer, AsyncShareConsumer),
+        *(KeyedWorkers, AsyncKeyedWorkers, ShareWorkers, AsyncShareWorkers),
+        *(Landing, Database, DeltaLake, ParquetDirectory, Json, Long, Text),
+    ],
+)
+def test_a_tool_can_show_what_a_failed_constructor_has_left(kind: Any) -> None:
+    assert repr(kind.__new__(kind)).startswith(f"<{kind.__name__} without ")
+
+
+def test_a_constructor_that_fails_late_has_left_what_can_be_shown(tmp_path: Path) -> None:
+    """The local variables of each frame are shown by tools that collect errors."""
+    made: list[Any] = []
+    with KafkaConsumer(**OPTIONS | {"enable_auto_commit": True}) as consumer:
+        for make in (
+            lambda: KeyedWorkers(consumer, print),
+            lambda: Landing(consumer, ParquetDirectory(tmp_path)),
+            lambda: Landing(consumer, object()),
+            lambda: Database(object(), "orders"),  # type: ignore[arg-type]
+            lambda: ParquetDirectory(None),  # type: ignore[arg-type]
+            lambda: Long(errors="no"),  # type: ignore[arg-type]
+        ):
+            try:
+                make()
+            except Exception as error:  # noqa: BLE001 - of any kind
+                trace = error.__traceback__
+                while trace is not None:
+                    if trace.tb_frame.f_globals["__name__"].startswith("tandem_kafka."):
+                        made.append(trace.tb_frame.f_locals.get("self"))
+                    trace = trace.tb_next
+        consumer.close(timeout_ms=0)
+    shown = [repr(each) for each in made if each is not None]
+    assert len(shown) >= 6

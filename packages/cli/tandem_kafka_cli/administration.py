@@ -29,6 +29,7 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka_cli.groups import (
     DEAD,
+    DENIED,
     Group,
     ListedGroup,
     StartOffset,
@@ -42,6 +43,8 @@ from tandem_kafka_cli.groups import (
 _CODE: Final = re.compile(r"\[Error (-?\d+)\]")
 #: GROUP_ID_NOT_FOUND.
 _NOT_FOUND: Final = 69
+#: The states of groups that their coordinator does not describe, by error code.
+_STATES: Final = {_NOT_FOUND: DEAD, GroupAuthorizationFailedError.errno: DENIED}
 #: The requests that kafka-python's client has no call for, and the groups of their responses.
 _DESCRIPTIONS: Final = {
     "consumer": (ConsumerGroupDescribeRequest, consumer_group),
@@ -108,25 +111,46 @@ class Administration:
         )
 
     def describe(self, groups: Sequence[ListedGroup]) -> list[Group]:
-        """Return the groups with their members; one that does not exist has the state `Dead`.
+        """Return the groups with their members.
+
+        One that does not exist has the state `DEAD`, and one that this user may not describe, which
+        is listed if he may describe the cluster, has the state `DENIED`.
 
         Raises:
             KafkaError: A coordinator does not describe a group.
         """
         self._forget_coordinators()
-        found: list[Group] = []
-        classic = [each.group_id for each in groups if each.protocol not in _DESCRIPTIONS]
+        coordinators = self._coordinators([each.group_id for each in groups])
+        found = [
+            Group(each.group_id, each.protocol, DENIED, "")
+            for each in groups
+            if each.group_id not in coordinators
+        ]
+        allowed = [each for each in groups if each.group_id in coordinators]
+        classic = [each.group_id for each in allowed if each.protocol not in _DESCRIPTIONS]
         if classic:
-            for described in self._client.describe_groups(classic).values():
-                code = _CODE.match(described["error"] or "")
-                if code and int(code[1]) != _NOT_FOUND:
-                    raise for_code(int(code[1]))(described["group_id"])
-                found.append(classic_group(described))
+            found += map(_classic, self._client.describe_groups(classic).values())
         for protocol in _DESCRIPTIONS:
-            ids = [each.group_id for each in groups if each.protocol == protocol]
+            ids = [each.group_id for each in allowed if each.protocol == protocol]
             if ids:
                 found += self._client._manager.run(self._describe, protocol, ids)  # noqa: SLF001
         return sorted(found, key=lambda group: group.group_id)
+
+    def _coordinators(self, group_ids: Sequence[str]) -> dict[str, int]:
+        """Return the coordinators of those groups that this user may describe."""
+        client = self._client
+        try:
+            found: dict[str, int] = client._manager.run(client._find_coordinator_ids, group_ids)  # noqa: SLF001
+        except GroupAuthorizationFailedError:  # of one of them
+            half = len(group_ids) // 2
+            if not half:
+                return {}
+            return {
+                each: at
+                for part in (group_ids[:half], group_ids[half:])
+                for each, at in self._coordinators(part).items()
+            }
+        return found
 
     def _forget_coordinators(self) -> None:
         """Look the coordinators up again: kafka-python's client keeps one that has moved."""
@@ -145,8 +169,9 @@ class Administration:
             )
             response = await self._client._manager.send(request, node_id=node_id)  # noqa: SLF001
             for described in response.groups:
-                if described.error_code == _NOT_FOUND:
-                    found.append(Group(described.group_id, protocol, DEAD, ""))
+                state = _STATES.get(described.error_code)
+                if state is not None:
+                    found.append(Group(described.group_id, protocol, state, ""))
                     continue
                 _check(described, described.group_id)
                 found.append(make_group(described))
@@ -296,6 +321,21 @@ class Administration:
         manager = self._client._manager  # noqa: SLF001
         response = manager.run(manager.send, request, coordinator)
         return for_code(response.error_code) is not GroupAuthorizationFailedError
+
+
+def _classic(described: dict[str, Any]) -> Group:
+    """Return a group that kafka-python's client has described.
+
+    Raises:
+        KafkaError: The coordinator does not describe it.
+    """
+    found = _CODE.match(described["error"] or "")
+    code = int(found[1]) if found else 0
+    if _STATES.get(code) == DENIED:
+        return Group(described["group_id"], "classic", DENIED, "")
+    if code not in {0, _NOT_FOUND}:
+        raise for_code(code)(described["group_id"])
+    return classic_group(described)
 
 
 def _check(result: Any, about: str) -> None:

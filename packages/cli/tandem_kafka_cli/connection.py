@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tandem_kafka.logs import ClientNames, LinesOf
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_cli.environment import Environment
 from tandem_kafka_cli.failures import CommandError
@@ -51,7 +52,8 @@ class Connection:
         """Open a consumer; `more` are options in addition to those of the connection."""
         consumer = self.environment.consumer(**{**self.options, **more})
         try:
-            yield consumer
+            with LinesOf(_user_of(consumer)):
+                yield consumer
         finally:
             consumer.close(timeout_ms=2_000)
 
@@ -74,13 +76,14 @@ class Connection:
     @contextmanager
     def administration(self) -> Iterator[Administration]:
         """Open a client for administration."""
-        with self.consumer():
+        with self.consumer() as consumer:
             # A consumer says why no broker can be used, and tries a rejected password once.
             # kafka-python's clients repeat it until their timeout.
-            pass
+            user = _user_of(consumer)
         client = self.environment.administration(self.options)
         try:
-            yield client
+            with LinesOf(user):
+                yield client
         finally:
             client.close()
 
@@ -103,6 +106,11 @@ class Connection:
         if not group:
             raise CommandError("no group is given: use -g GROUP, or -X group.id=GROUP", usage=True)
         return group
+
+
+def _user_of(consumer: KafkaConsumer) -> ClientNames:
+    """Return the login for advice about missing rights."""
+    return ClientNames(None, login_name=consumer.log_names.login_name)
 
 
 def described_topic(snapshot: ClusterSnapshot, topic: str) -> TopicInfo:

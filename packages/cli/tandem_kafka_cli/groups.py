@@ -10,6 +10,8 @@ from tandem_kafka.types import TopicPartition
 
 #: The state of a group that does not exist, or has the other protocol.
 DEAD: Final = "Dead"
+#: The state of a group that this user may not describe.
+DENIED: Final = "not authorized"
 _UNKNOWN_LAG: Final = -1
 
 

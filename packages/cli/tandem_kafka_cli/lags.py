@@ -123,9 +123,13 @@ class History:
         self._lags: dict[TopicPartition, deque[int]] = {}
         self._committed: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._totals: deque[int] = deque(maxlen=_POINTS)
+        self._highest = 0
 
     def add(self, now_ms: int, lags: Sequence[Lag]) -> None:
-        """Add a point."""
+        """Add a point, and forget partitions that are gone."""
+        present = {each.tp for each in lags}
+        for gone in self._lags.keys() - present:
+            del self._lags[gone], self._committed[gone]
         for each in lags:
             if each.lag is None or each.committed is None:
                 continue
@@ -133,6 +137,7 @@ class History:
             points = self._committed.setdefault(each.tp, deque(maxlen=_POINTS))
             points.append((now_ms, each.committed))
         self._totals.append(total_of(lags))
+        self._highest = max(map(max, self._lags.values()), default=0)
 
     def rate(self, tp: TopicPartition) -> int | None:
         """Return the committed records per second since the oldest point, None with one point."""
@@ -144,8 +149,7 @@ class History:
 
     def trend(self, tp: TopicPartition) -> str:
         """Return the lag of a partition as a sparkline, with the same scale for all partitions."""
-        highest = max((max(each) for each in self._lags.values()), default=0)
-        return sparkline(self._lags.get(tp, ()), highest)
+        return sparkline(self._lags.get(tp, ()), self._highest)
 
     def total_trend(self) -> str:
         """Return the lag of all partitions as a sparkline."""

@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 from kafka.errors import CoordinatorNotAvailableError, GroupIdNotFoundError, NotCoordinatorError
+from kafka.protocol.admin import DescribeGroupsRequest
 
 from packages.cli.tests.commands import Run
+from tandem_kafka import KafkaConsumer, ShareConsumer
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    FindCoordinatorRequest,
+    ShareGroupDescribeRequest,
+)
 from tandem_kafka_cli import administration as administration_module
 from tandem_kafka_cli.groups import DEAD, Group, ListedGroup, Member
 from tandem_kafka_testing.laboratory import SimulatedKafka
+from tandem_kafka_testing.served import ServedKafka
 
 BILLING = ListedGroup("billing", "classic", "consumer", "STABLE")
 
@@ -216,7 +224,7 @@ def test_a_group_for_which_a_command_is_not_made(
 @pytest.mark.parametrize(
     ("error", "raised"),
     [
-        (GroupAuthorizationFailedError, GroupAuthorizationFailedError),
+        (CoordinatorNotAvailableError, CoordinatorNotAvailableError),
         (NotCoordinatorError, NotCoordinatorError),
         (GroupIdNotFoundError, None),
     ],
@@ -235,7 +243,76 @@ def test_the_error_of_a_group_that_is_not_described(
     administration = object.__new__(administration_module.Administration)
     administration._client = SimpleNamespace(
         describe_groups=lambda _: {"billing": described},
-        _manager=SimpleNamespace(cluster=SimpleNamespace(_coordinators={})),
+        _find_coordinator_ids=lambda names: dict.fromkeys(names, 1),
+        _manager=SimpleNamespace(
+            cluster=SimpleNamespace(_coordinators={}), run=lambda call, *given: call(*given)
+        ),
     )
     with nullcontext() if raised is None else pytest.raises(raised):
         assert administration.describe([BILLING])[0].state == DEAD
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
+@pytest.mark.parametrize("at", ["the description", "the lookup of the coordinator"])
+def test_a_listed_group_that_this_user_may_not_describe(run: Run, protocol: str, at: str) -> None:
+    """A user that may describe the cluster sees all groups in the list."""
+    names = ["a", "secret", "z"]
+    with ServedKafka() as kafka:
+        kafka.create_topic("orders")
+        options = {"bootstrap_servers": kafka.bootstrap}
+        members = [_member(protocol, group_id=name, **options) for name in names]
+        while not _all_members_in(options, names):
+            for each in members:
+                each.poll(50)
+        asked = _DESCRIPTIONS[protocol] if at == "the description" else FindCoordinatorRequest
+        kafka.perform(lambda cluster: cluster.script(asked, *[_without_access] * 20))
+
+        def administration(_: object) -> administration_module.Administration:
+            return administration_module.Administration(options)
+
+        rows = {
+            row["group"]: row for row in run("groups", "-J", administration=administration).rows
+        }
+        assert [rows[name]["members"] for name in names] == [1, None, 1]
+        assert rows["secret"]["state"] == "not authorized"
+        for command in ("groups", "lag"):
+            ran = run(command, "-g", "secret", administration=administration)
+            assert ran.err.startswith(
+                "tandem-kafka: not authorized: this user may not describe the group 'secret'; "
+                "grant it: kafka-acls.sh "
+            )
+        for each in members:
+            each.close()
+
+
+_DESCRIPTIONS: Any = {
+    "classic": DescribeGroupsRequest,
+    "consumer": ConsumerGroupDescribeRequest,
+    "share": ShareGroupDescribeRequest,
+}
+
+
+def _member(protocol: str, **options: Any) -> Any:
+    if protocol == "share":
+        return ShareConsumer("orders", **options)
+    return KafkaConsumer("orders", group_protocol=protocol, **options)
+
+
+def _all_members_in(options: dict[str, Any], names: list[str]) -> bool:
+    administration = administration_module.Administration(options)
+    try:
+        found = administration.describe(administration.groups())
+    finally:
+        administration.close()
+    return [each.group_id for each in found if each.members] == names
+
+
+def _without_access(call: Any) -> Any:
+    response = call.default()
+    for each in getattr(response, "groups", ()):
+        if each.group_id == "secret":
+            each.error_code, each.members = GroupAuthorizationFailedError.errno, []
+    for each in getattr(response, "coordinators", ()):
+        if each.key == "secret":
+            each.error_code = GroupAuthorizationFailedError.errno
+    return response

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +19,7 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.tables import reader as reading
 from tandem_kafka.tables.span import Span
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_cli.records.progress import progress
 from tandem_kafka_testing.laboratory import SimulatedKafka
 
 VALUES = [b'{"order": %d}' % number for number in range(20)]
@@ -310,3 +314,23 @@ def test_people_who_wait_for_a_range_see_how_far_it_is(
     ran = run(*command, producer=Producer)
     assert ran.code == 0
     assert "20/20" in ran.err
+
+
+def test_a_bar_counts_from_the_beginning_of_the_range(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What has ended it stays visible: an error does not fill it."""
+    tp = TopicPartition("orders", 0)
+    reader: Any = SimpleNamespace(position={tp: 15})
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+
+    def failing() -> None:
+        with progress(reader, Span({tp: 10}, {tp: 20}), "[bold]orders") as advance:
+            advance()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    shown = capsys.readouterr().err
+    assert "[bold]orders" in shown
+    assert re.findall(r"\d+/10", shown)[-1] == "5/10"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,26 @@ def test_the_members_of_groups_have_clients_and_hosts(commands: Run, protocol: s
             assert (row["client"], row["host"]) == ("checkout", "127.0.0.1")
             (lag,) = commands(kafka, "lag", "-g", "billing", "-J").rows
             assert lag["client"] == "checkout"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
+def test_each_member_has_its_own_client(commands: Run, protocol: str) -> None:
+    names = ["checkout", "refunds"]
+    with ServedKafka() as kafka, ExitStack() as stack:
+        kafka.create_topic("orders", 2)
+        options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap, "group_id": "billing"}
+        if protocol != "share":
+            options["group_protocol"] = protocol
+        make = ShareConsumer if protocol == "share" else KafkaConsumer
+        members = [stack.enter_context(make("orders", client_id=name, **options)) for name in names]
+        seen: list[str] = []
+        for _ in until(lambda: seen == names, lambda: seen):
+            for each in members:
+                each.poll(50)
+            rows = commands(kafka, "groups", "billing", "-J").rows
+            if [row["members"] for row in rows] == [2]:
+                (described,) = commands(kafka, "groups", "-g", "billing", "-J").rows
+                seen[:] = sorted(row["client"] for row in described["members"])
 
 
 def test_the_sizes_of_partitions(commands: Run) -> None:

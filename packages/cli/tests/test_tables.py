@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
@@ -11,12 +12,14 @@ from rich.console import Console
 from packages.cli.tests.commands import Run
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_cli import output
+from tandem_kafka_cli.commands import lag
 from tandem_kafka_cli.commands.lag import _fitting
 from tandem_kafka_cli.commands.partitions import shown_bytes
 from tandem_kafka_cli.groups import Group, Member, StartOffset, shown_partitions
 from tandem_kafka_cli.lags import History, Lag, shared_lags_of, sparkline
 from tandem_kafka_cli.output import Column, show
 from tandem_kafka_cli.records.copying import Pace
+from tandem_kafka_testing import SimClock
 from tandem_kafka_testing.laboratory import SimulatedKafka
 
 COLUMNS = (Column("name"), Column("lag", number=True), Column("unused"))
@@ -138,6 +141,31 @@ def test_the_trends_of_partitions_have_one_scale() -> None:
         lags = [Lag(TopicPartition("t", n), 0, lag, None) for n, lag in enumerate([8, 80])]
         history.add(at_ms, lags)
     assert [history.trend(each.tp) for each in lags] == ["▂▂▂", "███"]
+
+
+def test_a_partition_that_is_gone_does_not_scale_the_others() -> None:
+    history, left = History(), TopicPartition("t", 0)
+    history.add(0, [Lag(left, 0, 8, None), Lag(TopicPartition("deleted", 0), 0, 1_000_000, None)])
+    history.add(1, [Lag(left, 0, 4, None)])
+    assert history.trend(left) == "█▅"
+
+
+def test_a_screen_takes_no_more_partitions_than_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands would take seconds for each look; the last one stays whole."""
+    monkeypatch.setenv("LINES", "30")
+    tables: list[int] = []
+    monkeypatch.setattr(lag, "_fitting", lambda rows, _: tables.append(len(rows)) or "")
+    lags, history = [Lag(TopicPartition("t", n), 0, n, None) for n in range(500)], History()
+
+    def looks() -> Iterator[tuple[list[Lag], History]]:
+        for at_ms in range(2):
+            history.add(at_ms, lags)
+            yield lags, history
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lag._watch_on_terminal("billing", looks(), SimClock())
+    assert tables == [30, 30, 500]
 
 
 @pytest.mark.parametrize("width", [80, 50])

@@ -110,7 +110,10 @@ def _positive(text: str) -> int:
 
 
 def _at_least(least: int, text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if number < least:
         raise argparse.ArgumentTypeError(f"{number} is not allowed; give {least} or more")
     return number

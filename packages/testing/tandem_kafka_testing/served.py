@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeVar
 
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.cluster import SimCluster
+from tandem_kafka_testing.cluster.topics import is_valid_name
 from tandem_kafka_testing.fault_plan import FaultPlan
 from tandem_kafka_testing.loopback import LoopbackCluster
 
@@ -122,6 +123,7 @@ class ServedKafka:
         """Create a topic; returns its name.
 
         Raises:
+            InvalidTopicError: Kafka does not allow the name.
             TopicAlreadyExistsError: A topic has that name already. It keeps its records.
             InvalidPartitionsError: The number of partitions is less than 1.
         """
@@ -163,6 +165,8 @@ class ServedKafka:
 def _create_topic(cluster: SimCluster, name: str, partitions: int) -> None:
     from kafka import errors
 
+    if not is_valid_name(name):
+        raise errors.InvalidTopicError(f"Topic name is invalid: {name!r}")
     if name in cluster.topics:
         raise errors.TopicAlreadyExistsError(f"Topic {name!r} already exists.")
     if partitions < 1:

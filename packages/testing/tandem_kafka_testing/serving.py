@@ -13,6 +13,7 @@ from itertools import count, islice
 
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.cluster import SimCluster
+from tandem_kafka_testing.cluster.topics import is_valid_name
 from tandem_kafka_testing.fault_plan import FaultPlan
 from tandem_kafka_testing.served import ServedKafka
 
@@ -41,7 +42,7 @@ class Served:
         real: The version of a real Kafka to run instead of the simulation; None for none.
 
     Raises:
-        ValueError: A real Kafka cannot do what is wanted.
+        ValueError: A real Kafka cannot do what is wanted, or a topic cannot have the name.
     """
 
     topic: str = "orders"
@@ -58,6 +59,10 @@ class Served:
     real: str | None = None
 
     def __post_init__(self) -> None:
+        if not is_valid_name(self.topic):
+            raise ValueError(
+                f"--topic {self.topic!r}: a name has ASCII letters, digits, '.', '_' and '-'"
+            )
         if self.real is None:
             return
         simulated = {"release": self.release, "user": self.users, "port": self.port}

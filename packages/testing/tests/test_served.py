@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from kafka.errors import (
     InvalidPartitionsError,
+    InvalidTopicError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka_testing.__main__ import main as serving
 from tandem_kafka_testing.served import ServedKafka
 from tests.open_files import OPEN_FILES, open_files
 
@@ -114,6 +116,25 @@ def test_a_topic_that_exists_keeps_its_records() -> None:
         with pytest.raises(InvalidPartitionsError, match="partitions=0: must be at least 1"):
             kafka.create_topic("empty", 0)
         assert kafka.perform(lambda cluster: cluster.at(TopicPartition("orders", 0)).log.end_offset)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", "..", "a/b", "\N{GREEK SMALL LETTER ALPHA}", "a" * 250]
+)
+def test_a_topic_whose_name_no_cluster_allows(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A consumer could not subscribe to it."""
+    with ServedKafka() as kafka, pytest.raises(InvalidTopicError):
+        kafka.create_topic(name)
+    assert serving(["serve", "--port", "0", "--topic", name]) == 1
+    assert capsys.readouterr().err.startswith(f"--topic {name!r}: a name has ASCII letters")
+
+
+def test_an_option_that_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        serving(["serve", "--port", "abc"])
+    assert capsys.readouterr().err.endswith("argument --port: 'abc' is not a whole number\n")
 
 
 def test_records_need_a_partition() -> None:

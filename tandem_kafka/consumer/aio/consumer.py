@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _BATCH_RECORDS = 500
 
 
-@described
+@described()
 class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     """Reads records from a Kafka cluster, in tasks of one asyncio event loop.
 

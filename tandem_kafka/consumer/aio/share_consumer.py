@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import sealed
+from tandem_kafka.config.described import described
 from tandem_kafka.consumer.aio.starting import Startable
 from tandem_kafka.consumer.aio.streams import uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
@@ -14,7 +15,7 @@ from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
-from tandem_kafka.consumer.share.options import share_options
+from tandem_kafka.consumer.share.options import WITHOUT_MEANING, share_options
 from tandem_kafka.consumer.share.parts import ShareParts
 from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
 from tandem_kafka.runtime import Runtime
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@described(WITHOUT_MEANING)
 class AsyncShareConsumer(
     Startable, PlainShareMethods, AwaitableShareMethods, Generic[KeyT, ValueT]
 ):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.aio.tasks import Tasks, running_loop
 from tandem_kafka.consumer.closing import stop_unclosed
+from tandem_kafka.consumer.concurrent_calls import part_of_consumers
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Runtime
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_reading"))
 
 
+@part_of_consumers
 class Startable:
     """A part of ``AsyncKafkaConsumer`` and of ``AsyncShareConsumer``."""
 

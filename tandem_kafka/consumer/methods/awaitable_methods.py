@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from tandem_kafka.consumer.concurrent_calls import part_of_consumers
 from tandem_kafka.consumer.methods.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.methods.offset_methods import OffsetMethods
 from tandem_kafka.consumer.methods.subscription_methods import SubscriptionMethods
@@ -12,6 +13,7 @@ from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.consumer.reading.reading import Reading
 
 
+@part_of_consumers
 class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):
     """A part of ``AsyncKafkaConsumer``; ``KafkaConsumer`` has the same methods, which block.
 

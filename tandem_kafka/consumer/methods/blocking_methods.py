@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 
 from tandem_kafka.consumer.arguments import check_offsets
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread, part_of_consumers
 from tandem_kafka.consumer.methods.awaitable_methods import AwaitableMethods
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
@@ -38,6 +38,7 @@ def blocking(
     return blocks
 
 
+@part_of_consumers
 class BlockingMethods(WithCore):
     """A part of ``KafkaConsumer``; the documentation is that of ``AwaitableMethods``."""
 

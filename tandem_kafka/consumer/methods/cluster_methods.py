@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_topics
-from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread, part_of_consumers
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.parts import bootstrap
 from tandem_kafka.errors import (
@@ -28,6 +28,7 @@ from tandem_kafka.types import ClusterSnapshot, TopicInfo
 log = client_logger(__name__)
 
 
+@part_of_consumers
 class ClusterMethods(WithCore):
     """A part of both consumers."""
 

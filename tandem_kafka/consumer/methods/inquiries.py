@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.concurrent_calls import WithCore
+from tandem_kafka.consumer.concurrent_calls import WithCore, part_of_consumers
 from tandem_kafka.consumer.diagnosis import diagnose, health_of
 from tandem_kafka.logs import ClientNames
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health
 
 
+@part_of_consumers
 class Inquiries(WithCore):
     """A part of all consumers. Any thread may call these methods."""
 

@@ -13,7 +13,7 @@ from tandem_kafka.consumer.arguments import (
     each_partition,
 )
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread
+from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread, part_of_consumers
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import KafkaTimeoutError, NotAssignedError, reason_of
 from tandem_kafka.events.application import (
@@ -32,6 +32,7 @@ from tandem_kafka.types import (
 _EARLIEST, _LATEST = -2, -1
 
 
+@part_of_consumers
 class OffsetMethods(WithCore):
     """A part of both consumers."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
-from tandem_kafka.consumer.concurrent_calls import any_thread
+from tandem_kafka.consumer.concurrent_calls import any_thread, part_of_consumers
 from tandem_kafka.consumer.methods.inquiries import Inquiries
 from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.events.application import CurrentLag, Pause, Resume, Seek, StopAt
@@ -21,6 +21,7 @@ from tandem_kafka.types import (
 )
 
 
+@part_of_consumers
 class PlainMethods(Inquiries):
     """A part of ``KafkaConsumer`` and of ``AsyncKafkaConsumer``.
 

@@ -12,7 +12,7 @@ from tandem_kafka.consumer.arguments import (
     check_subscription,
     compile_pattern,
 )
-from tandem_kafka.consumer.concurrent_calls import WithCore, suspends_poll
+from tandem_kafka.consumer.concurrent_calls import WithCore, part_of_consumers, suspends_poll
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
@@ -20,6 +20,7 @@ from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
 
 
+@part_of_consumers
 class SubscriptionMethods(WithCore):
     """A part of both consumers.
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config, sealed
+from tandem_kafka.config.described import described
 from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.methods.blocking_methods import blocking
@@ -15,7 +16,7 @@ from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.reading.poller import returning
 from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
-from tandem_kafka.consumer.share.options import How, share_options
+from tandem_kafka.consumer.share.options import WITHOUT_MEANING, How, share_options
 from tandem_kafka.consumer.share.parts import ShareParts
 from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
 from tandem_kafka.runtime import Runtime
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@described(WITHOUT_MEANING)
 class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
     """A member of a share group (KIP-932), which needs Kafka 4.2 with ``share.version=1``.
 

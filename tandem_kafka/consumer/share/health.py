@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.health import Health, PartitionHealth, health_of
+from tandem_kafka.consumer.health import Health, PartitionHealth, health_of, without_leader
 from tandem_kafka.state.group import NO_GENERATION
 from tandem_kafka.state.locked_records import LockedRecords
 from tandem_kafka.types import TopicPartition
@@ -36,9 +36,8 @@ def share_health(core: Core, records: LockedRecords) -> Health:
 def _stuck(core: Core, tp: TopicPartition, broken: set[int]) -> Iterator[str]:
     """Say why no record of a partition comes."""
     metadata = core.engine.metadata
-    info = metadata.snapshot.partition(tp)
-    leader_id = -1 if info is None else info.leader_id
-    if leader_id < 0:
-        yield "it has no leader"
-    elif leader_id in metadata.unreachable or leader_id in broken:
-        yield f"its leader, broker {leader_id}, cannot be used"
+    info, without = metadata.snapshot.partition(tp), without_leader(metadata.snapshot, tp)
+    if without is not None:
+        yield without
+    elif info is not None and info.leader_id in {*metadata.unreachable, *broken}:
+        yield f"its leader, broker {info.leader_id}, cannot be used"

@@ -7,7 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tandem_kafka.consumer.arguments import check_names, check_wait
-from tandem_kafka.consumer.concurrent_calls import WithCore, any_thread, suspends_poll
+from tandem_kafka.consumer.concurrent_calls import (
+    WithCore,
+    any_thread,
+    part_of_consumers,
+    suspends_poll,
+)
 from tandem_kafka.consumer.methods.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.methods.inquiries import Inquiries
 from tandem_kafka.consumer.share.columns import acknowledge_rows
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@part_of_consumers
 class PlainShareMethods(Inquiries):
     """The methods that wait for no broker: a part of both consumers.
 
@@ -111,6 +117,7 @@ class PlainShareMethods(Inquiries):
         self._parts.commits.tell_again(outcome)
 
 
+@part_of_consumers
 class AwaitableShareMethods(WithCore):
     """The methods that wait for a broker, as coroutines: a part of ``AsyncShareConsumer``.
 

@@ -15,7 +15,7 @@ _NO_OFFSETS: Final = "a share group has no positions to commit; acknowledge reco
 _NO_REBALANCE: Final = "partitions of a share group are shared, so the coordinator assigns them"
 
 #: Options of `KafkaConsumer` without a meaning, and what to do instead.
-_WITHOUT_MEANING: Final[Mapping[str, str]] = {
+WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "auto_commit_interval_ms": _NO_OFFSETS,
     "auto_offset_reset": _OF_THE_GROUP + "share.auto.offset.reset=earliest",
     "default_offset_commit_callback": _NO_OFFSETS,
@@ -75,7 +75,7 @@ def _config(options: Mapping[str, Any]) -> Config:
         msg = "ShareConsumer needs group_id=..., the name of its share group"
         raise NoGroupError(msg)
     for name, value in config.named.items():
-        advice = _WITHOUT_MEANING.get(name)
+        advice = WITHOUT_MEANING.get(name)
         if advice is not None and value != getattr(default, name):
             msg = (
                 f"{name}={value!r} has no meaning for ShareConsumer: "

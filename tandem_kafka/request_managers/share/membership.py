@@ -19,7 +19,7 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
-from tandem_kafka.request_managers.group_errors import group_error
+from tandem_kafka.request_managers.group_errors import group_error, other_kind
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
     check_epoch,
@@ -270,21 +270,14 @@ class ShareMembership(RequestManager):
             self._fail(self._with_advice(error))
 
     def _with_advice(self, error: Exception) -> Exception:
-        group_id = self._context.config.group_id
-        advice = ""
-        if isinstance(error, UnsupportedVersionError):
-            advice = (
-                "the cluster has no share groups (KIP-932): they need Kafka 4.2, and the feature "
-                "share.version=1 (kafka-features.sh upgrade --feature share.version=1)"
-            )
-        elif isinstance(error, GroupIdNotFoundError):
-            advice = (
-                f"the group {group_id!r} exists and is no share group; use another group_id for "
-                "ShareConsumer"
-            )
-        if not advice:
+        if isinstance(error, GroupIdNotFoundError):
+            return other_kind(error, self._context.config)
+        if not isinstance(error, UnsupportedVersionError):
             return error
-        found = type(error)(advice)
+        found = type(error)(
+            "the cluster has no share groups (KIP-932): they need Kafka 4.2, and the feature "
+            "share.version=1 (kafka-features.sh upgrade --feature share.version=1)"
+        )
         found.__cause__ = error
         return found
 

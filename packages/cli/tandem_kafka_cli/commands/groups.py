@@ -53,8 +53,9 @@ def command(connection: Connection, pattern: str | None, group: str | None, as_j
     """
     with connection.administration() as administration:
         if group is not None:
-            described = administration.describe([found_group(administration, group)])
-            _show_one(described[0], as_json=as_json)
+            _show_one(
+                described(administration, found_group(administration, group)), as_json=as_json
+            )
             return
         wanted = None if pattern is None else compiled(pattern, "PATTERN")
         listed = [
@@ -62,8 +63,8 @@ def command(connection: Connection, pattern: str | None, group: str | None, as_j
             for each in administration.groups()
             if wanted is None or wanted.search(each.group_id.encode())
         ]
-        described = _described(administration, listed)
-    show(_GROUPS, _group_rows(listed, described), as_json=as_json)
+        found = _described(administration, listed)
+    show(_GROUPS, _group_rows(listed, found), as_json=as_json)
 
 
 def _described(administration: Administration, listed: Iterable[ListedGroup]) -> list[Group]:
@@ -71,12 +72,36 @@ def _described(administration: Administration, listed: Iterable[ListedGroup]) ->
     from tandem_kafka.errors import UnsupportedVersionError
 
     of_consumers = [each for each in listed if each.of_consumers]
-    described = administration.describe([each for each in of_consumers if each.protocol != "share"])
+    found = administration.describe([each for each in of_consumers if each.protocol != "share"])
     with suppress(UnsupportedVersionError):
-        described += administration.describe(
+        found += administration.describe(
             [each for each in of_consumers if each.protocol == "share"]
         )
-    return described
+    return found
+
+
+def described(administration: Administration, listed: ListedGroup) -> Group:
+    """Return a group with its members.
+
+    Raises:
+        CommandError: This user may not describe it.
+        KafkaError: Its coordinator does not describe it.
+    """
+    from tandem_kafka_cli.groups import DENIED
+
+    (group,) = administration.describe([listed])
+    if group.state == DENIED:
+        raise CommandError(_denied(group.group_id))
+    return group
+
+
+def _denied(group_id: str, more: str = "") -> str:
+    from tandem_kafka.errors import acl_command
+
+    return (
+        f"not authorized: this user may not describe the group {group_id!r}{more}; grant it: "
+        f"{acl_command('Describe', 'group', group_id)}"
+    )
 
 
 def found_group(administration: Administration, group_id: str) -> ListedGroup:
@@ -108,29 +133,26 @@ def require_access(administration: Administration, group_id: str) -> None:
     """
     from kafka.errors import CoordinatorNotAvailableError
 
-    from tandem_kafka.errors import GroupAuthorizationFailedError, acl_command
+    from tandem_kafka.errors import GroupAuthorizationFailedError
 
     try:
         with suppress(CoordinatorNotAvailableError):  # a new cluster has none, and no group
             administration.coordinator(group_id)
     except GroupAuthorizationFailedError:
-        raise CommandError(
-            f"not authorized: this user may not describe the group {group_id!r}, and cannot see "
-            f"whether it exists; grant it: {acl_command('Describe', 'group', group_id)}"
-        ) from None
+        raise CommandError(_denied(group_id, ", and cannot see whether it exists")) from None
 
 
-def _group_rows(
-    listed: Iterable[ListedGroup], described: Iterable[Group]
-) -> Iterator[dict[str, Any]]:
-    details = {each.group_id: each for each in described}
+def _group_rows(listed: Iterable[ListedGroup], found: Iterable[Group]) -> Iterator[dict[str, Any]]:
+    from tandem_kafka_cli.groups import DENIED
+
+    details = {each.group_id: each for each in found}
     for each in listed:
         group = details.get(each.group_id)
         yield {
             "group": each.group_id,
             "protocol": each.protocol,
             "state": group.state if group else each.state,
-            "members": len(group.members) if group else None,
+            "members": len(group.members) if group and group.state != DENIED else None,
             "epoch": group.epoch if group else None,
             "assignor": (group.assignor or None) if group else None,
         }

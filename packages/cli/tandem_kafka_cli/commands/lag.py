@@ -8,7 +8,7 @@ import click
 
 from tandem_kafka.tables.times import duration_ms
 from tandem_kafka_cli import flags
-from tandem_kafka_cli.commands.groups import found_group
+from tandem_kafka_cli.commands.groups import described, found_group
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import (
     Colours,
@@ -125,7 +125,7 @@ class _Source:
     def _all(self) -> list[Lag]:
         from tandem_kafka_cli.lags import lags_of, shared_lags_of
 
-        (group,) = self._administration.describe([self._listed])
+        group = described(self._administration, self._listed)
         if group.protocol == "share":
             starts = self._administration.start_offsets(self.group_id)
             return shared_lags_of(group, starts, self._consumer)
@@ -203,15 +203,27 @@ def _watch_on_terminal(
     from rich.text import Text
 
     colours, screen = Colours(), console()
+    shown: list[Any] = []
+
+    def show_rows(most: int | None) -> Group:
+        head, rows = shown
+        return Group(head, _fitting(rows[:most], screen))
+
     with Live(console=screen, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        for lags, history in looks:
-            time = shown_time(clock.wall_ms())[11:19]
-            head = Text(f"{group_id}  {time} UTC  {_total_line(lags)}  {history.total_trend()}")
-            rows = [
-                {**row, "style": colours.of(row["client"]) if row["client"] else ""}
-                for row in _watched_rows(lags, history)
-            ]
-            live.update(Group(head, _fitting(rows, screen)), refresh=True)
+        try:
+            for lags, history in looks:
+                time = shown_time(clock.wall_ms())[11:19]
+                head = Text(f"{group_id}  {time} UTC  {_total_line(lags)}  {history.total_trend()}")
+                rows = [
+                    {**row, "style": colours.of(row["client"]) if row["client"] else ""}
+                    for row in _watched_rows(lags, history)
+                ]
+                shown = [head, rows]
+                # No more than are seen: thousands would take seconds.
+                live.update(show_rows(screen.height), refresh=True)
+        finally:
+            if shown:
+                live.update(show_rows(None))  # what stays behind is the whole table
 
 
 def _fitting(rows: list[dict[str, Any]], screen: Console) -> Table:

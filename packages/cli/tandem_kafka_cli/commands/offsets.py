@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tandem_kafka_cli import flags
-from tandem_kafka_cli.commands.groups import found_group, require_access
+from tandem_kafka_cli.commands.groups import described, found_group, require_access
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import Column, counted, show
 
@@ -233,7 +233,7 @@ def _without_members(administration: Administration, group_id: str) -> ListedGro
     listed = _listed(administration, group_id)
     if listed is None or listed.state.upper() in _WITHOUT_MEMBERS:
         return listed
-    (group,) = administration.describe([listed])
+    group = described(administration, listed)
     if group.members:
         clients = ", ".join(sorted({each.client_id for each in group.members})[:3])
         members = counted(len(group.members), "member")

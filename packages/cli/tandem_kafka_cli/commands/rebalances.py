@@ -11,7 +11,7 @@ import click
 
 from tandem_kafka.tables.times import duration_ms
 from tandem_kafka_cli import flags
-from tandem_kafka_cli.commands.groups import found_group
+from tandem_kafka_cli.commands.groups import described, found_group
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import Colours, Column, console, json_line, on_terminal, table
 from tandem_kafka_cli.times import shown_time
@@ -112,7 +112,7 @@ class _Source:
     def _described(self) -> Group:
         from tandem_kafka_cli.groups import DEAD
 
-        (group,) = self._administration.describe([self._listed])
+        group = described(self._administration, self._listed)
         if group.state == DEAD:  # deleted, or of the other protocol now
             for each in self._administration.groups():
                 if each.group_id == group.group_id:

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import (
-    GroupIdNotFoundError,
     InvalidRegularExpressionError,
     KafkaError,
     TopicAuthorizationFailedError,
@@ -192,11 +191,6 @@ def with_advice(error: Exception, context: ManagerContext) -> Exception:
         return _unsupported(error, context)
     if isinstance(error, TopicAuthorizationFailedError):  # it does not name the topics
         return context.topic_troubles.denied(context.subscription.topics)
-    if isinstance(error, GroupIdNotFoundError):
-        return GroupIdNotFoundError(
-            f"the group {context.config.group_id!r} exists and is of another kind, such as a share "
-            "group; use another group_id"
-        )
     return error
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
+    GroupIdNotFoundError,
     UnreleasedInstanceIdError,
     UnsupportedVersionError,
     reason_of,
@@ -17,6 +18,7 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator_request_manager import CoordinatorRequestManager
+from tandem_kafka.request_managers.group_errors import other_kind
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
     check_epoch,
@@ -328,6 +330,8 @@ class Kip848Membership(Member[State]):
         elif reaction is Reaction.RAISE:
             self._context.raise_in_poll(error)
         elif reaction is Reaction.FAIL:
+            if isinstance(error, GroupIdNotFoundError):
+                error = other_kind(error, self._context.config)
             self._fail(error)
 
     def _resolve_instance_conflict(

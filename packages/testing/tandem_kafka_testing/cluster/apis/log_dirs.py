@@ -28,7 +28,7 @@ def _handle(call: Call) -> Any:
     folder = _FOLDER(
         error_code=0,
         log_dir="/simulated",
-        topics=[_topic(call, *each) for each in wanted],
+        topics=[found for each in wanted if (found := _topic(call, *each)).partitions],
         total_bytes=_UNKNOWN_BYTES,
         usable_bytes=_UNKNOWN_BYTES,
         is_cordoned=False,
