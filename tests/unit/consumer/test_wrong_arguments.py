@@ -36,7 +36,9 @@ def test_no_method_is_named_after_a_part_of_the_consumer(kind: type) -> None:
 
 def test_a_wrong_keyword(kafka_cluster: SimulatedKafka) -> None:
     consumer: Any = kafka_cluster.consumer(group_id="g")
-    with pytest.raises(TypeError, match=r"^subscribe\(\) has no argument 'on_assign'; it takes top"):
+    with pytest.raises(
+        TypeError, match=r"^subscribe\(\) has no argument 'on_assign'; it takes top"
+    ):
         consumer.subscribe(["orders"], on_assign=print)
     with pytest.raises(TypeError, match=r"^seek\(\) missing 1 required positional argument: 'off"):
         consumer.seek(TopicPartition("orders", 0))
