@@ -21,12 +21,11 @@ import sys
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import _bootstrap, import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
@@ -237,11 +236,17 @@ class _LazyFinder(MetaPathFinder):
     def __init__(self) -> None:
         self._asked: set[str] = set()
 
-    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        if name not in LAZY or name in self._asked:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in LAZY or name in self._asked:  # another finder may ask all of them again
             return None
         self._asked.add(name)
-        spec = find_spec(name)
+        # Invariant: nothing is imported here. Finders are called with the import lock, which the
+        # thread that imports the package may need before it has done so.
+        others = [each for each in sys.meta_path if not isinstance(each, _LazyFinder)]
+        specs = (each.find_spec(name, path, target) for each in others)
+        spec = next(filter(None, specs), None)
         if spec is not None:
             spec.loader = _LazyLoader(spec.loader)
         return spec

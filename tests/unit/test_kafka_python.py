@@ -385,6 +385,16 @@ def test_imports_that_wait_for_each_other_end(circle: str) -> None:
     )
 
 
+def test_a_lookup_of_a_module_imports_nothing() -> None:
+    """Python holds the import lock meanwhile, and another thread may need it to end an import."""
+    run(
+        f"{FIRST}from tandem_kafka.runtime.kafka_python import _LazyFinder\n"
+        "path = sys.modules.pop('kafka').__spec__.submodule_search_locations\n"
+        "assert _LazyFinder().find_spec('kafka.consumer', path).name == 'kafka.consumer'\n"
+        "assert 'kafka' not in sys.modules"
+    )
+
+
 _FOLDER = Path(str(find_spec("kafka").origin)).parent  # type: ignore[union-attr]
 
 
