@@ -55,7 +55,7 @@ def _covers(test: Marked, document: str, row: dict[str, str]) -> bool:
 
 def _place(path: str) -> str:
     """Returns where the test runs, in the words of the page."""
-    _, folder, name, *_ = path.split("/")
+    _, folder, *_, name = path.split("/")
     on_both = folder == "integration" and name.startswith(("test_agreement", "test_coordinator_"))
     return "both" if on_both else folder
 

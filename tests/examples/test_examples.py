@@ -594,7 +594,7 @@ def test_processes_share_a_queue(
 def test_every_example_is_tested() -> None:
     files = {path.name for path in EXAMPLES.glob("*.py")}
     here = Path(__file__).read_text(encoding="utf-8")
-    secured = EXAMPLES.parent / "tests" / "integration" / "test_tls_example.py"
+    secured = EXAMPLES.parent / "tests" / "integration" / "security" / "test_tls_example.py"
     named = here + secured.read_text(encoding="utf-8")
     assert not {name for name in files if f'"{name}"' not in named}
 

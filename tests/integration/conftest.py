@@ -22,8 +22,8 @@ from tests.integration.raw_worlds import (
     real_world,
     simulated_world,
 )
-from tests.integration.share_members import LOCK_MS, Share
-from tests.integration.sharing import require_share_groups
+from tests.integration.share.share_members import LOCK_MS, Share
+from tests.integration.share.sharing import require_share_groups
 from tests.integration.simulated_cluster import Cluster
 
 

@@ -18,11 +18,15 @@ from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.settings import OFFSETS_PARTITIONS
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
+from tests.integration.coordinator.transactions import (
+    RawTransaction,
+    RealTransaction,
+    SimulatedTransaction,
+)
 from tests.integration.describing import classic_description_of, description_of
 from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.offsets import RawOffsets
-from tests.integration.transactions import RawTransaction, RealTransaction, SimulatedTransaction
 from tests.waiting import until
 
 __all__ = ["RawWorld", "real_world", "simulated_world"]

@@ -1,6 +1,7 @@
 """Rebalances of classic groups: whom they wait for, exact to the millisecond.
 
-`tests/integration/test_coordinator_rounds.py` does the same with a real coordinator, less exactly.
+`tests/integration/coordinator/test_coordinator_rounds.py` does the same with a real coordinator,
+less exactly.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def without_a_network(
     )
 
 
-FILES = ("tests/integration/test_broker.py", "tests/integration/test_log_gaps.py")
+FILES = ("tests/integration/reading/test_broker.py", "tests/integration/reading/test_log_gaps.py")
 
 
 @pytest.mark.full("a run of pytest of its own")

@@ -23,7 +23,7 @@ from tandem_kafka.wire.messages import (
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.releases import release_named
 from tests.integration.connections import SimulatedConnection
-from tests.integration.sharing import Fetched, RawShareMember, Shared
+from tests.integration.share.sharing import Fetched, RawShareMember, Shared
 
 TP = TopicPartition("orders", 0)
 ACCEPT, RELEASE = 1, 2

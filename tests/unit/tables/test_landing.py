@@ -11,7 +11,7 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka_testing.simulation import Simulation
-from tests.integration.landing_tables import (
+from tests.integration.tables.landing_tables import (
     DeltaTable,
     DuckdbTable,
     ParquetTable,

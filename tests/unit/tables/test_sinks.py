@@ -19,7 +19,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError, SinkFencedError
 from tests.implementations import require_implementation
-from tests.integration.landing_tables import (
+from tests.integration.tables.landing_tables import (
     DeltaTable,
     DuckdbTable,
     ParquetTable,

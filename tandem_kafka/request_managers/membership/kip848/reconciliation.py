@@ -17,7 +17,8 @@ started while the response to such a heartbeat is pending.
 One gap remains in the protocol itself. A heartbeat that was given up as lost may still reach the
 coordinator after its successor on another connection, and free partitions that were applied since.
 The coordinator then has a newer epoch, so it rejects this member's commits and fences it with the
-next heartbeat. tests/integration/test_group_heartbeats.py compares a real coordinator with ours.
+next heartbeat. tests/integration/groups/test_group_heartbeats.py compares a real coordinator with
+ours.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from tandem_kafka_testing.kafka.jars import chosen_version, release_of
 from tests.integration.broker_choice import BROKERS
 from tests.integration.heartbeating import RawMember
 from tests.integration.offsets import RawOffsets
-from tests.integration.share_worlds import ShareWorld, share_world
-from tests.integration.sharing import Beat, Fetched, RawShareMember, Shared
+from tests.integration.share.share_worlds import ShareWorld, share_world
+from tests.integration.share.sharing import Beat, Fetched, RawShareMember, Shared
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 GAP = 0

@@ -15,7 +15,7 @@ import pytest
 from tandem_kafka import AsyncShareConsumer, ShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers, Retry, ShareWorkers
-from tests.integration.share_members import (
+from tests.integration.share.share_members import (
     LOCK_MS,
     Share,
     ends_when,

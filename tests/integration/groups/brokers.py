@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
-from tests.integration.hosts import Host, RealHost, SimulatedHost
+from tests.integration.groups.hosts import Host, RealHost, SimulatedHost
+from tests.integration.groups.worlds import Cluster, RealCluster, SimulatedCluster
 from tests.integration.polling import Consume
-from tests.integration.worlds import Cluster, RealCluster, SimulatedCluster
 
 __all__ = ["Brokers", "RealBrokers", "SimulatedBrokers"]
 

@@ -17,7 +17,7 @@ from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.wire.messages import JoinGroupRequest
 from tests.integration.broker_choice import BROKERS
 from tests.integration.group_members import SESSION_TIMEOUT_MS, rebalance_calls
-from tests.integration.group_scenes import Group, Scene, check_commits, scene_of, states_of
+from tests.integration.groups.group_scenes import Group, Scene, check_commits, scene_of, states_of
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.watching import Sent
 

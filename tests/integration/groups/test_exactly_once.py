@@ -14,8 +14,8 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import options_of
+from tests.integration.groups.worlds import RealCluster, World
 from tests.integration.polling import Consume, read_all
-from tests.integration.worlds import RealCluster, World
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.parametrize("protocol", ["eager", "consumer"])

@@ -29,10 +29,10 @@ from tandem_kafka.errors import (
     SinkFencedError,
 )
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.landing_kills import KINDS, made_anew, new_table
-from tests.integration.landing_tables import ParquetTable, Table
 from tests.integration.polling import Consume
 from tests.integration.simulated_cluster import Cluster
+from tests.integration.tables.landing_kills import KINDS, made_anew, new_table
+from tests.integration.tables.landing_tables import ParquetTable, Table
 from tests.waiting import wait_until
 
 pa = pytest.importorskip("pyarrow")
@@ -597,7 +597,7 @@ def test_kills(kafka: Cluster, kind: str, recreate: int) -> None:
     if kind == "postgres":
         pytest.importorskip("psycopg")
     arguments = ["--table", kind, "--kills", str(KILLS), "--seed", "1", "--recreate", str(recreate)]
-    command = [sys.executable, "-m", "tests.integration.landing_kills", *arguments]
+    command = [sys.executable, "-m", "tests.integration.tables.landing_kills", *arguments]
     done = subprocess.run(
         [*command, "--bootstrap-servers", kafka.bootstrap()],
         capture_output=True,

@@ -14,7 +14,7 @@ import pytest
 from tandem_kafka import AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers, Retry
-from tests.integration.share_members import (
+from tests.integration.share.share_members import (
     Share,
     ends_when,
     places,

@@ -30,7 +30,7 @@ from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
-from tests.integration.sharing import RawShareMember, require_share_groups
+from tests.integration.share.sharing import RawShareMember, require_share_groups
 from tests.waiting import PATIENCE_S, until
 
 __all__ = ["LOCK_MS", "ShareWorld", "share_world"]

@@ -22,9 +22,9 @@ from tandem_kafka.errors import (
 from tandem_kafka_testing import Simulation
 from tests.integration.broker_choice import BROKERS, chosen_broker
 from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, rebalance_calls
+from tests.integration.groups.worlds import RealCluster, SimulatedCluster, World
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Listener
-from tests.integration.worlds import RealCluster, SimulatedCluster, World
 
 pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
 

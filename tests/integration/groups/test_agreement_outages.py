@@ -15,8 +15,15 @@ import pytest
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.broker_choice import BROKERS
-from tests.integration.group_scenes import Group, Member, Scene, check_commits, scene_of, states_of
-from tests.integration.hosts import Host
+from tests.integration.groups.group_scenes import (
+    Group,
+    Member,
+    Scene,
+    check_commits,
+    scene_of,
+    states_of,
+)
+from tests.integration.groups.hosts import Host
 from tests.machine import slowness
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]

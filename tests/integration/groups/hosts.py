@@ -18,7 +18,7 @@ from tests.integration.polling import Listener
 
 __all__ = ["Host", "RealHost", "SimulatedHost"]
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _FOREVER_MS = 10**9
 
 
@@ -73,7 +73,7 @@ class RealHost:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.integration.hosted"],
+            [sys.executable, "-W", "ignore", "-m", "tests.integration.groups.hosted"],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

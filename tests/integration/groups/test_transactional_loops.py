@@ -11,8 +11,8 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import options_of
+from tests.integration.groups.transactional_loop import PRODUCERS, TransactionalLoop
 from tests.integration.polling import Consume, poll_until
-from tests.integration.transactional_loop import PRODUCERS, TransactionalLoop
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full("takes long on a real broker")

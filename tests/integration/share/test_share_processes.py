@@ -12,9 +12,9 @@ import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import ForkedConsumerError
-from tests.integration.share_members import Share, places, produce, take
+from tests.integration.reading.test_threads_and_processes import in_fork
+from tests.integration.share.share_members import Share, places, produce, take
 from tests.integration.simulated_cluster import Cluster
-from tests.integration.test_threads_and_processes import in_fork
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")

@@ -24,7 +24,7 @@ from tests.waiting import PATIENCE_S, until
 
 pa = pytest.importorskip("pyarrow")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -20,7 +20,7 @@ from tandem_kafka.state.fetch_buffer import FetchBuffer
 from tandem_kafka_testing.cluster import SimCluster
 from tandem_kafka_testing.served import ServedKafka
 from tests.integration.polling import ENDLESS_MS
-from tests.integration.test_loopback import (
+from tests.integration.reading.test_loopback import (
     FAULTS,
     PARTITIONS,
     RECORDS,

@@ -28,20 +28,20 @@ from tests.integration.polling import Consume, partitions_of, read_all
 from tests.waiting import wait_until
 
 PARTITIONS = 2
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 Place = tuple[int, int]
 
 
 class Process:
-    """A process of `tests.integration.working`, and what it has done."""
+    """A process of `tests.integration.workers.working`, and what it has done."""
 
     def __init__(self, kafka: RealKafka, topic: str, protocol: str, file: Path, hold: bool):
         self._file = file
         file.touch()
         arguments = ["--bootstrap", kafka.bootstrap(), "--topic", topic, "--protocol", protocol]
         arguments += ["--file", str(file), *(["--hold"] if hold else [])]
-        command = [sys.executable, "-m", "tests.integration.working", *arguments]
+        command = [sys.executable, "-m", "tests.integration.workers.working", *arguments]
         self.process = subprocess.Popen(command, cwd=ROOT)
 
     @property

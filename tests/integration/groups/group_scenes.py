@@ -18,19 +18,19 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka_testing import Simulation
 from tests.integration.broker_choice import chosen_broker
-from tests.integration.brokers import Brokers, RealBrokers, SimulatedBrokers
 from tests.integration.group_members import (
     PROTOCOLS,
     SESSION_TIMEOUT_MS,
     options_of,
     rebalance_calls,
 )
+from tests.integration.groups.brokers import Brokers, RealBrokers, SimulatedBrokers
+from tests.integration.groups.hosted import join_or_sync_in_flight
+from tests.integration.groups.hosts import Host, RealHost
+from tests.integration.groups.worlds import World
 from tests.integration.heartbeating import RawMember
-from tests.integration.hosted import join_or_sync_in_flight
-from tests.integration.hosts import Host, RealHost
 from tests.integration.joining import RawClassicMember
 from tests.integration.polling import Listener
-from tests.integration.worlds import World
 from tests.waiting import until
 
 __all__ = ["Group", "Member", "Scene", "check_commits", "scene_of", "states_of"]

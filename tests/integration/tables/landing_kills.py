@@ -1,4 +1,4 @@
-"""Kills landings at random moments: `python -m tests.integration.landing_kills --help`.
+"""Kills landings at random moments: `python -m tests.integration.tables.landing_kills --help`.
 
 Each life is a fork of this process, which has imported everything. It takes all partitions, and is
 killed after a random time; every fourth one is killed after the next has begun. With --recreate N,
@@ -30,7 +30,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.tables import Landing
 from tandem_kafka_testing.kafka.admin import ClusterAdmin, Record
-from tests.integration.landing_tables import (
+from tests.integration.tables.landing_tables import (
     DeltaTable,
     DuckdbTable,
     ParquetTable,

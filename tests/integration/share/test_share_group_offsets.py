@@ -20,8 +20,8 @@ from tandem_kafka.wire.messages import (
 )
 from tests.integration.broker_choice import BROKERS
 from tests.integration.offsets import RawOffsets
-from tests.integration.share_worlds import ShareWorld, share_world
-from tests.integration.sharing import RawShareMember
+from tests.integration.share.share_worlds import ShareWorld, share_world
+from tests.integration.share.sharing import RawShareMember
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_GROUP_ID, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 3, 24, 68, 69
