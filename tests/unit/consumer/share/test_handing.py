@@ -146,6 +146,16 @@ def test_the_error_of_a_record_that_was_withdrawn_meanwhile_is_not_raised() -> N
         assert world.acknowledged() == [(0, ACCEPT), (1, ACCEPT), *released]
 
 
+def test_a_loop_goes_on_with_no_record_of_a_session_that_has_ended() -> None:
+    world, now_ms = World(), SimClock().now_ms()
+    world.got(world.poll(1))
+    following = world.handing.following(now_ms)
+    assert following is not None
+    world.got([following])
+    world.locked.lost = True
+    assert world.handing.following(now_ms) is None
+
+
 def test_what_has_waited_too_long_is_not_handed_out() -> None:
     world = World()
     world.got(world.poll(1))
@@ -519,10 +529,12 @@ def test_renewals_of_the_same_records_do_not_overlap() -> None:
     [(chunk, _, _)] = world.handing.given
     made = session(world)
     made.renew(chunk.run, 1)
-    for offset in (1, 1, 2):
-        made.acknowledge(Acknowledgement(world.locked, offset, offset, RENEW, chunk.run), 1)
+    for first, last in ((1, 1), (1, 1), (2, 2), (1, 2)):
+        made.acknowledge(Acknowledgement(world.locked, first, last, RENEW, chunk.run), 1)
     [renewals] = made.renewals.by_partition.values()
     assert renewals.renewals() == [(0, 2, RENEW)]
+    renewals.whole.clear()
+    assert renewals.renewals() == [(1, 1, RENEW), (2, 2, RENEW)]
     chunk.run.forgotten = True  # its records may be locked again
     assert renewals.renewals() == []
 
