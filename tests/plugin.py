@@ -96,8 +96,9 @@ def _mark(items: list[pytest.Item]) -> None:
         parameters = getattr(item, "callspec", None)
         if parameters is not None and parameters.params.get("kafka") == "simulated":
             continue
-        simulated = "simulation" in getattr(item, "fixturenames", ())
-        if not simulated and folder in _WITH_BROKER:
+        fixtures = getattr(item, "fixturenames", ())
+        real = "kafka" in fixtures if folder == "spark" else "simulation" not in fixtures
+        if real and folder in _WITH_BROKER:
             item.add_marker(pytest.mark.broker)
 
 

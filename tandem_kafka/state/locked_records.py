@@ -101,9 +101,11 @@ class LockedRecords:
         self.added += 1
 
     def add_again(self, partition: LockedPartition) -> None:
-        """Put what was withdrawn before all that waits."""
+        """Put what was withdrawn before all that was locked later."""
         self._ahead.append(partition)
-        self._waiting.appendleft(partition)
+        later = sum(each.since_ms >= partition.since_ms for each in self._waiting.copy())
+        # Counted from the end, as the reader may take from the beginning meanwhile.
+        self._waiting.insert(-later if later else len(self._waiting), partition)
         self.added += 1
 
     def waiting(self) -> int:

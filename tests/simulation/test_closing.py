@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import ConsumerClosedError
 from tandem_kafka.events.application import CommitSync
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
@@ -94,7 +95,7 @@ def test_close_waits_for_a_coordinator_that_has_just_gone_down() -> None:
         assert simulation.cluster.committed("g", TP) == 7
 
 
-def test_a_failed_auto_commit_in_close_is_not_announced_as_retried(
+def test_commits_that_fail_in_close_are_told_and_not_announced_as_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with reader("interval", auto_commit_interval_ms=1_000) as (simulation, consumer):
@@ -102,12 +103,15 @@ def test_a_failed_auto_commit_in_close_is_not_announced_as_retried(
         read(consumer)
         simulation.cluster.pause(1)
         simulation.sleep(2_000)
+        told: list[type] = []
         with caplog.at_level(logging.INFO):
             consumer.poll(100)
+            consumer.commit_async(callback=lambda _, error: told.append(type(error)))
             consumer.close(timeout_ms=3_000)
         lines = [record.getMessage() for record in caplog.records]
         assert any("auto-commit of orders-0 at 7 failed: " in line for line in lines), lines
         assert not any("it is retried" in line for line in lines)
+        assert told == [ConsumerClosedError]
 
 
 @pytest.mark.parametrize("ends", ["close", "unsubscribe"])

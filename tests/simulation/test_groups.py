@@ -88,17 +88,6 @@ def test_a_member_that_does_not_poll_leaves_and_rejoins() -> None:
         assert kinds == ["assigned", "lost", "assigned"]
 
 
-@pytest.mark.behaviour(87)
-def test_one_long_poll_keeps_the_membership() -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation))
-        listener = Listener()
-        member = readers.join(listener, max_poll_interval_ms=10_000)
-        readers.settle()
-        assert not member.poll(60_000)
-        assert [kind for kind, _ in listener.calls] == ["assigned"]
-
-
 @pytest.mark.behaviour(57)
 @pytest.mark.design("000", "Co-ordinator 6", "Partition changes 1-4")
 def test_new_partitions_are_assigned() -> None:

@@ -143,18 +143,20 @@ def test_a_slow_broker_is_named_within_five_seconds(
 
 def test_a_broker_that_is_no_longer_needed_is_no_trouble() -> None:
     with Simulation("unneeded", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        topic(simulation, "orders", 2)
         simulation.cluster.move_leader(TP, 1)
+        simulation.cluster.move_leader(TopicPartition("orders", 1), 2)
         produce(simulation, TP, 10)
         consumer = simulation.consumer(auto_offset_reset="earliest")
-        consumer.assign([TP])
+        consumer.assign([TP, TopicPartition("orders", 1)])
         poll_for(simulation, consumer, 5_000)
-        simulation.cluster.stop(1)
+        recover = refused(simulation)
         poll_for(simulation, consumer, TRUTH_MS)
-        assert not consumer.health().ready
+        [reason] = consumer.health().not_ready
+        assert "assigned partitions that cannot be read: 1; " in reason
         simulation.cluster.move_leader(TP, 2)
         poll_for(simulation, consumer, 2 * TRUTH_MS)
-        simulation.cluster.start(1)
+        recover()
         poll_for(simulation, consumer, TRUTH_MS)
         assert consumer.health().ready
         assert consumer.health().troubles == ()

@@ -80,19 +80,24 @@ def test_a_slow_lookup_is_requested_once(sent: list[Poll]) -> None:
         assert len(sent) <= 3
 
 
+@pytest.mark.behaviour(87)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.parametrize("timeout_ms", [50, 3 * MINUTE_MS])
-def test_polling_keeps_the_membership_without_events(protocol: str, timeout_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("interval_ms", "timeout_ms"), [(7_000, 50), (7_000, 3 * MINUTE_MS), (500, 3 * MINUTE_MS)]
+)
+def test_polling_keeps_the_membership_without_events(
+    protocol: str, interval_ms: int, timeout_ms: int
+) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
-        options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": 7_000}
+        options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": interval_ms}
         consumer = simulation.consumer("orders", **options)
         poll_for(simulation, 10_000, consumer)
         before = consumer.group_metadata()
         until_ms = simulation.clock.now_ms() + 3 * MINUTE_MS
         while simulation.clock.now_ms() < until_ms:
             assert not consumer.poll(timeout_ms)
-            simulation.sleep(2_000)
+            simulation.sleep(interval_ms // 3)
         assert consumer.group_metadata() == before
         assert consumer.assignment() == {TP}
 

@@ -16,7 +16,7 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     RecordLockLostError,
 )
-from tandem_kafka.wire.messages import MetadataRequest
+from tandem_kafka.wire.messages import MetadataRequest, ShareGroupHeartbeatRequest
 from tests.scenarios.numbered_records import produce
 from tests.simulation.sharing import (
     LOCK_MS,
@@ -245,6 +245,16 @@ def test_a_partition_without_a_leader_causes_no_flood_of_requests() -> None:
         before = counted(simulation, MetadataRequest)
         consumer.poll(10_000)
         assert counted(simulation, MetadataRequest) - before < 60
+
+
+def test_a_member_without_partitions_asks_for_them_less_and_less_often() -> None:
+    with sharing("no partitions") as (simulation, start):
+        consumer = start()
+        consumer.subscribe(["missing"])
+        consumer.poll(20_000)
+        before = counted(simulation, ShareGroupHeartbeatRequest)
+        consumer.poll(60_000)
+        assert counted(simulation, ShareGroupHeartbeatRequest) - before < 20
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
+from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
+from tandem_kafka.config import Config
+from tandem_kafka.consumer import commits as commits_module
 from tandem_kafka.consumer.reading import fetch_collector as collector_module
+from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.request_managers.fetching import fetch_request_manager as fetch_module
+from tandem_kafka.runtime.callers import OwnerLock
 from tandem_kafka.state import fetch_buffer, partition, subscription
 from tandem_kafka.state.partition import AssignedPartition, Consumed, Position
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import SimClock
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 from tests.unit.consumer.reading import A, Reading
@@ -206,11 +214,20 @@ def test_progress_from_an_old_base_does_not_move_a_new_one(seed: int) -> None:
 def test_a_commit_never_mixes_two_positions(seed: int) -> None:
     reading = Reading(A)
     state = reading.state(A)
-    seen: set[int] = set()
+    old, new = state.topic_id, UUID(int=9)
+    core = SimpleNamespace(
+        config=Config.from_options({}),
+        callers=SimpleNamespace(lock=OwnerLock),
+        clock=SimClock(),
+        engine=SimpleNamespace(subscription=reading.subscription),
+    )
+    commits = commits_module.Commits(core, Interceptors([]))  # type: ignore[arg-type]
+    seen: set[tuple[UUID, int]] = set()
 
     def network() -> None:
         state.set_position(Position(50))
         state.await_reset(-1)
+        state.topic_id = new
         state.set_position(Position(90))
 
     def application() -> None:
@@ -218,10 +235,12 @@ def test_a_commit_never_mixes_two_positions(seed: int) -> None:
         if base is not None:
             state.consumed = Consumed(base, Position(base.offset + 1))
         for _ in range(5):
-            seen.update(each.offset for each in reading.subscription.consumed_offsets().values())
+            what = commits._what(None)
+            ids = what["topic_ids"]
+            seen.update((ids.get(tp, old), each.offset) for tp, each in what["offsets"].items())
 
-    both(seed, partition, subscription, network=network, application=application)
-    assert seen <= {0, 1, 50, 51, 90, 91}
+    both(seed, partition, subscription, commits_module, network=network, application=application)
+    assert seen <= {*product([old], [0, 1, 50, 51, 90, 91]), *product([new], [90, 91])}
 
 
 @each_seed

@@ -12,7 +12,7 @@ from tandem_kafka_testing.kafka import RealKafka
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, blocks
 
-pytestmark = pytest.mark.full("starts Spark")
+pytestmark = [pytest.mark.broker, pytest.mark.full("starts Spark")]
 
 #: This page also registers the source, which Spark 4.0 rejects because it has found it.
 _REFERENCE = "docs/reference/spark.md"

@@ -18,7 +18,7 @@ from pyspark_tandem_kafka.options import SinkOptions  # isort: skip
 from pyspark_tandem_kafka.producing import DeliveryError  # isort: skip
 from pyspark_tandem_kafka.transactions import TaskWrite, deliver_once  # isort: skip
 
-pytestmark = pytest.mark.full("starts Spark")
+pytestmark = [pytest.mark.broker, pytest.mark.full("starts Spark")]
 
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
 #: Longer than a test may take: a refusal that the sink retries never ends.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,6 +79,14 @@ def test_records_that_go_between_plan_and_read(
     assert (found(rows, "orders"), found(rows, "users")) == (list(left), [0, 1, 2, 3, 4])
     message = f"orders-0 [0, 10) cannot be read completely: {said}"
     assert message in caplog.text
+
+
+def test_a_range_behind_the_end_of_a_truncated_log_has_no_records(simulation: Simulation) -> None:
+    """What is before the range was read by an earlier batch."""
+    at = '{"orders": {"0": 8}}'
+    options = {"subscribe": "orders", "startingOffsets": at, "failOnDataLoss": "false"}
+    servers, act = simulation.cluster.bootstrap(), partial(truncate, simulation)
+    assert tasks(servers, before=act, **options) == [[]]
 
 
 @pytest.mark.parametrize(("act", "said", "left"), BETWEEN)

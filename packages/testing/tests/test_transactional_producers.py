@@ -78,7 +78,12 @@ def test_a_commit_after_the_timeout_does_not_succeed(
     """The timeout has aborted the records, and has begun an epoch as a commit does."""
     producer = initialize(client)
     write(simulation, producer)
-    simulation.sleep(TIMEOUT_MS + 1)
+    producer = end(client, producer)
+    simulation.sleep(TIMEOUT_MS // 2)
+    write(simulation, producer)
+    simulation.sleep(TIMEOUT_MS // 2 + 1)
+    assert aborted(simulation) == 0, "the timeout was that of an ended transaction"
+    simulation.sleep(TIMEOUT_MS // 2)
     assert aborted(simulation) == 1
     assert end(client, producer).error_code == FENCED
 

@@ -184,7 +184,7 @@ class LockKeeper:
         for each in acknowledged.asked:
             if each.run is not None and not each.run_is_over:
                 each.run.renew_locks(each.first, each.last, lock_times)
-        for partition in reversed(acknowledged.kept):
+        for partition in acknowledged.kept:
             if not partition.lost:
                 self._replace(partition, partition.ahead, times)
 

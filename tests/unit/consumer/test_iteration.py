@@ -103,13 +103,16 @@ def test_records_of_an_unassigned_partition_are_dropped_by_iteration() -> None:
     assert loop.offsets() == []
 
 
-def test_a_paused_partition_waits_while_others_go_on() -> None:
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_paused_partition_waits_while_others_go_on(collected: bool) -> None:
     reading, loop = begun(3, 2)
     loop.next()
     reading.state(A).paused = True
     assert loop.offsets() == [0, 1]
     assert reading.position(A) == 1
     reading.state(A).paused = False
+    if collected:  # another thread resumes it while the loop waits for records
+        loop.fill()
     assert loop.offsets() == [1, 2]
 
 

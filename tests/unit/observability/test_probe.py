@@ -310,13 +310,14 @@ def health(generation_id: int = 3, lag: int | None = 0, partitions: int = 1) -> 
 def test_the_history_has_the_lag_and_the_rebalances() -> None:
     history = History()
     for at_ms, each in enumerate(
-        [health(lag=None), health(lag=5), health(4, 1, 3), health(4, 1, 2)]
+        [health(lag=None), health(lag=5), health(4, 1, 3), health(4, 1, 2), health(5, 1, 2)]
     ):
         history.add(each, at_ms)
-    assert history.total() == [0, 5, 3, 2]
-    assert history.of(TopicPartition("orders", 0)) == [None, 5, 1, 1]
-    assert history.of(TopicPartition("orders", 2)) == [None, None, 1, None]
-    assert history.rebalances == (Rebalance(3, 4, 0, 1), Rebalance(2, 4, 2, 0))
+    assert history.total() == [0, 5, 3, 2, 2]
+    assert history.of(TopicPartition("orders", 0)) == [None, 5, 1, 1, 1]
+    assert history.of(TopicPartition("orders", 2)) == [None, None, 1, None, None]
+    added, removed, neither = Rebalance(2, 4, 2, 0), Rebalance(3, 4, 0, 1), Rebalance(4, 5, 0, 0)
+    assert history.rebalances == (neither, removed, added)
     text = page([View(health(4), history)], now_ms=90_002)
     assert "2 min ago: generation 4, 2 partitions added, 0 removed" in text
 

@@ -424,6 +424,26 @@ def test_a_consumer_without_its_membership_commits_no_lost_partition(world: Worl
     assert world.sent(world.group.commit).message.member_id == ""
 
 
+@pytest.mark.parametrize("error", [None, errors.CoordinatorLoadInProgressError])
+def test_a_commit_in_flight_when_its_partition_is_released_is_not_sent_again(
+    world: World, error: type[Exception] | None
+) -> None:
+    world.subscription.subscribe(["orders"])
+    world.subscription.set_assigned([TP])
+    world.identity.joined(9, "member")
+    future = ask(world, offsets(5), assigned=world.subscription.assigned)
+    unsent = world.sent(world.group.commit)
+    world.subscription.set_assigned([])
+    assert not world.poll(world.group.commit).unsent
+    world.respond(unsent, commit_response(error))
+    assert not world.poll(world.group.commit, after_ms=5_000).unsent
+    if error is None:
+        assert future.error is None, "the coordinator has stored it"
+    else:
+        with pytest.raises(CommitFailedError, match="may belong to another member"):
+            future.result()
+
+
 def ask_of(world: World, topic_id: UUID) -> Completion[Any]:
     """Commit the position of a topic with this id."""
     return ask(world, offsets(5), topic_ids={TP: topic_id})

@@ -238,26 +238,41 @@ def test_close_ends_the_sessions_on_another_connection() -> None:
 # --- read-ahead --------------------------------------------------------------------------------
 
 
-def test_read_ahead_is_limited_in_bytes() -> None:
-    world = reading(fetch_buffer_max_bytes=2_000, max_partition_fetch_bytes=900)
-    for _ in range(100):
+def fill(world: World) -> None:
+    """Respond with records until nothing is fetched any more."""
+    for _ in range(1_000):
         unsent = send(world)
         if not unsent:
-            break
+            return
         for each in unsent:
             found = {
                 TopicPartition("orders", n): Found(records(offset, 4, size=100))
                 for n, offset in requested_offsets(each).items()
             }
             world.respond(each, fetch_response(found, session_id=0))
-    else:
-        pytest.fail("it never stops")
+    pytest.fail("it never stops")
+
+
+def test_read_ahead_is_limited_in_bytes() -> None:
+    world = reading(fetch_buffer_max_bytes=2_000, max_partition_fetch_bytes=900)
+    fill(world)
     assert world.buffer.starved
     assert world.buffer.held_bytes < 2_000 + 4 * (900 + CHUNK_BYTES)
     assert iterate(world).wait_ms > 1_000_000, "releasing wakes the network thread"
     consume(world)
     assert world.buffer.held_bytes == 0
     assert send(world)
+
+
+def test_a_partition_that_is_given_back_leaves_half_a_buffer_to_others() -> None:
+    world = reading(fetch_buffer_max_bytes=100_000, max_partition_fetch_bytes=900)
+    for each in send(world):
+        size = 95_000 if 0 in requested_offsets(each) else 10
+        large = {FOUR[min(requested_offsets(each))]: Found(records(10, 1, size=size))}
+        world.respond(each, fetch_response(large, session_id=0))
+    world.subscription.get(TP).pending_revocation = True
+    fill(world)
+    assert 150_000 <= world.buffer.held_bytes < 160_000
 
 
 def test_slots_take_turns_if_there_is_room_for_one_response() -> None:

@@ -13,7 +13,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.reactions import FETCH, Reaction
 from tandem_kafka.state.partition import AssignedPartition, FetchState, Position, PreferredReplica
-from tandem_kafka.types import Node
+from tandem_kafka.types import UNKNOWN_OFFSET, Node, TopicPartition
 from tests.unit.records.making import Rec, batch
 from tests.unit.request_managers.fetching import (
     Found,
@@ -61,10 +61,18 @@ def test_a_leader_epoch_that_metadata_contradicts_is_unknown(above: int, expecte
     assert record.leader_epoch == chunk.reader.leader_epoch == (known if expected else -1)
 
 
-def test_an_empty_response_still_has_the_end() -> None:
+@pytest.mark.parametrize(
+    ("found", "throttle_ms", "end"),
+    [({TP: Found(high_watermark=10)}, 0, 10), ({}, 0, 10), ({}, 300, UNKNOWN_OFFSET)],
+)
+def test_an_empty_response_has_the_end_unless_the_broker_may_not_have_looked(
+    found: dict[TopicPartition, Found], throttle_ms: int, end: int
+) -> None:
     world, state, unsent = with_fetch_in_flight()
-    world.respond(unsent, fetch_response({TP: Found(high_watermark=10)}))
-    assert state.high_watermark == 10
+    response = fetch_response(found)
+    response.throttle_time_ms = throttle_ms
+    world.respond(unsent, response)
+    assert state.high_watermark == end
     assert not chunks(world)
 
 

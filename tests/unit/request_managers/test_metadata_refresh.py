@@ -20,7 +20,15 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ANY_NODE, UnsentRequest
 from tandem_kafka.types import Node, TopicPartition
 from tandem_kafka.wire.messages import MetadataResponse
-from tests.unit.request_managers.world import NODE_1, NODE_2, TOPIC_ID, TP, World, code
+from tests.unit.request_managers.world import (
+    NODE_1,
+    NODE_2,
+    TOPIC_ID,
+    TP,
+    Later,
+    World,
+    code,
+)
 
 _TOPIC = MetadataResponse.MetadataResponseTopic
 
@@ -369,6 +377,21 @@ def test_a_pattern_that_matches_nothing_is_resolved() -> None:
     world.respond(request(world), metadata_response(described_topic()))
     assert world.subscription.resolved
     assert world.subscription.topics == frozenset()
+
+
+def test_a_topic_that_appears_while_a_pattern_is_matched_is_found_after_that() -> None:
+    later = Later(held=True)
+    world = fresh(user_code=later)
+    world.subscription.subscribe_pattern(re.compile("or"))
+    other = described_topic("oranges", topic_id=UUID(int=9))
+    for topics in [(described_topic(),), (described_topic(), other)]:
+        world.respond(request(world), metadata_response(*topics))
+        world.managers.metadata.request_update(at_once=True)
+    found = []
+    while later.calls:
+        later.calls.pop()()
+        found.append(world.subscription.topics)
+    assert found == [{"orders"}, {"orders", "oranges"}]
 
 
 def test_a_topic_missing_in_a_full_response_is_removed() -> None:

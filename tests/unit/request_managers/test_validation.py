@@ -139,9 +139,10 @@ def test_an_error_made_obsolete_by_a_seek_is_not_raised() -> None:
 
 
 @pytest.mark.behaviour(151)
-def test_the_result_is_dropped_when_a_seek_came_first() -> None:
+@pytest.mark.parametrize("epoch", [-1, 3])
+def test_the_result_is_dropped_when_a_seek_came_first(epoch: int) -> None:
     world, unsent = in_doubt(auto_offset_reset="earliest")
-    world.managers.positions.seek(TP, 100, -1)
+    world.managers.positions.seek(TP, 100, epoch)
     world.respond(unsent, epoch_response(TP, 2, 6))
     assert world.subscription.get(TP).position.offset == 100
 

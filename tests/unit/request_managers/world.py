@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -206,6 +206,22 @@ class World:
         wanted = refresher._requested
         refresher._requested = False
         return wanted
+
+
+class Later:
+    """User code that runs immediately, or on demand while it is `held`."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.held = held
+        self.calls: list[Callable[[], None]] = []
+
+    def run(self, work: Any, done: Any, failed: Any) -> None:  # noqa: ARG002 - the interface
+        self.calls.append(lambda: done(work()))
+        if not self.held:
+            self.calls.pop()()
+
+    def deliver(self) -> bool:
+        return False
 
 
 def coordinator_response(node: Node | None, error: type[Exception] | None = None) -> Any:

@@ -113,6 +113,22 @@ def test_each_commit_tells_how_far_the_landing_is(tmp_path: Path) -> None:
     assert 0 < seen[0].bytes < seen[1].bytes
 
 
+def test_positions_that_move_without_records_are_committed(tmp_path: Path) -> None:
+    with Simulation() as simulation:
+        simulation.cluster.create_topic("orders", 1)
+        transaction = simulation.cluster.transaction()
+        transaction.produce(TP, b"dropped")
+        transaction.abort()
+        landing, until_ms = landing_of(simulation, ParquetDirectory(tmp_path)), 20_000
+
+        def over() -> bool:
+            late = simulation.clock.now_ms() > until_ms
+            return late or simulation.cluster.committed("landing", TP) == 2
+
+        landing.run(over)
+        assert simulation.clock.now_ms() < until_ms
+
+
 def test_a_landing_of_what_is_not_committed_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

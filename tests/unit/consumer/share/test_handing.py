@@ -13,8 +13,11 @@ from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.share.handing import Given, Handing
 from tandem_kafka.consumer.share.unpacking import Unpacker
 from tandem_kafka.errors import CorruptRecordError, IllegalStateError, RecordLockLostError
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.request_managers.base import RequestState
+from tandem_kafka.request_managers.share.outcomes import Outcomes
 from tandem_kafka.request_managers.share.session import ShareSession, batches_of
 from tandem_kafka.runtime import Random
 from tandem_kafka.state.locked_records import LockedRecords
@@ -144,6 +147,16 @@ def test_the_error_of_a_record_that_was_withdrawn_meanwhile_is_not_raised() -> N
                 world.poll(1)
         released = [] if withdraws else [(2, RELEASE)]
         assert world.acknowledged() == [(0, ACCEPT), (1, ACCEPT), *released]
+
+
+def test_a_loop_goes_on_with_no_record_of_a_session_that_has_ended() -> None:
+    world, now_ms = World(), SimClock().now_ms()
+    world.got(world.poll(1))
+    following = world.handing.following(now_ms)
+    assert following is not None
+    world.got([following])
+    world.locked.lost = True
+    assert world.handing.following(now_ms) is None
 
 
 def test_what_has_waited_too_long_is_not_handed_out() -> None:
@@ -392,7 +405,10 @@ def test_a_run_is_over_with_the_last_of_its_locks() -> None:
     assert chunk.run.is_over(end_ms)
 
 
-def test_nothing_waits_in_a_session_that_has_ended() -> None:
+@pytest.mark.parametrize("moved", [False, True])
+def test_nothing_waits_in_a_session_that_has_ended_or_for_a_leader_that_has_moved(
+    *, moved: bool
+) -> None:
     """A renewal that was told to be lost was still waited for."""
     world = World(implicit=False)
     [(chunk, _, _), *_] = found = world.poll(1)
@@ -404,10 +420,28 @@ def test_nothing_waits_in_a_session_that_has_ended() -> None:
             made.acknowledge(each, 0)
     made.renew(chunk.run, 0)
     assert made.oldest == 0
-    ended = made.end()
+    ended = made.lose(world.locked.place) if moved else made.end()
     assert [[one.how for one in (*each.made, *each.asked)] for each in ended] == [[ACCEPT], [RENEW]]
     assert made.oldest is None
     assert not made.renewals.by_partition
+    assert world.locked.lost
+    assert made.locked == []
+
+
+def test_a_commit_waits_for_what_was_acknowledged_before_it_and_for_nothing_else() -> None:
+    world, committed = World(implicit=False), Completion[Any]()
+    [(chunk, _, _), *_] = found = world.poll(2)
+    world.got(found)
+    made, outcomes = session(world), Outcomes(ConsumerMetrics(Config(), world.clock), world.clock)
+    made.acknowledge(Acknowledgement(world.locked, 0, 0, ACCEPT, chunk.run), outcomes.number)
+    outcomes.commit(committed)
+    outcomes.settle(made.oldest)
+    assert not committed.done
+    made.acknowledgement({})
+    made.acknowledge(Acknowledgement(world.locked, 1, 1, ACCEPT, chunk.run), outcomes.number)
+    made.take_sent()
+    outcomes.settle(made.oldest)
+    assert committed.done
 
 
 def test_a_recreated_topic_is_added_to_a_session() -> None:
@@ -519,10 +553,12 @@ def test_renewals_of_the_same_records_do_not_overlap() -> None:
     [(chunk, _, _)] = world.handing.given
     made = session(world)
     made.renew(chunk.run, 1)
-    for offset in (1, 1, 2):
-        made.acknowledge(Acknowledgement(world.locked, offset, offset, RENEW, chunk.run), 1)
+    for first, last in ((1, 1), (1, 1), (2, 2), (1, 2)):
+        made.acknowledge(Acknowledgement(world.locked, first, last, RENEW, chunk.run), 1)
     [renewals] = made.renewals.by_partition.values()
     assert renewals.renewals() == [(0, 2, RENEW)]
+    renewals.whole.clear()
+    assert renewals.renewals() == [(1, 1, RENEW), (2, 2, RENEW)]
     chunk.run.forgotten = True  # its records may be locked again
     assert renewals.renewals() == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from tests.unit.request_managers.membership.test_local_assignment import (
     signalled,
     state_response,
 )
-from tests.unit.request_managers.world import TP, TP1, TP2
+from tests.unit.request_managers.world import TP, TP1, TP2, Later
 
 
 class Notified(Noted):
@@ -38,22 +37,6 @@ class Notified(Noted):
         self.notified.append((set(assignment.partitions), version, metadata, assignment.error))
         if self.error is not None:
             raise self.error
-
-
-class Later:
-    """User code that runs immediately, or on demand while it is `held`."""
-
-    def __init__(self) -> None:
-        self.held = False
-        self.calls: list[Callable[[], None]] = []
-
-    def run(self, work: Any, done: Any, failed: Any) -> None:  # noqa: ARG002 - the interface
-        self.calls.append(lambda: done(work()))
-        if not self.held:
-            self.calls.pop()()
-
-    def deliver(self) -> bool:
-        return False
 
 
 def handing(

@@ -171,12 +171,13 @@ def test_without_a_coordinator_it_waits() -> None:
 
 
 def test_heartbeats_begin_after_an_interval() -> None:
-    member = Member(heartbeat_interval_ms=2_000)
+    member = Member(heartbeat_interval_ms=2_000, session_timeout_ms=9_000)
     member.join()
     assert member.world.poll(member.manager).wait_ms == 2_000
     beat = member.send(after_ms=2_000)
     assert kind(beat) is HeartbeatRequest
     assert (beat.message.generation_id, beat.message.member_id) == (4, MEMBER)
+    assert beat.timeout_ms == 9_000, "after the session, it is of no use"
     assert member.quiet(after_ms=2_500), "64: one heartbeat in flight"
     member.respond(beat, heartbeat_response())
     assert kind(member.send()) is HeartbeatRequest

@@ -360,9 +360,15 @@ def test_a_heartbeat_response_during_a_rebalance_may_end_the_membership(
     member.join()
     beat = member.send(after_ms=3_000)
     member.manager.enforce_rebalance("why not")
-    assert kind(member.send()) is JoinGroupRequest
+    abandoned = member.send()
+    assert kind(abandoned) is JoinGroupRequest
     member.respond(beat, heartbeat_response(error))
     assert member.take_event() == PartitionsLost(HELD)
+    member.callback_done()
+    known = member.send().message.member_id == MEMBER
+    assert known is (error is errors.IllegalGenerationError)
+    member.respond(abandoned, joined_response())
+    assert member.quiet() is known, "an id is given back unless it is still the member's"
 
 
 # --- leaving -----------------------------------------------------------------------------------

@@ -311,7 +311,12 @@ def test_a_member_fenced_during_an_assignment_forgets_it(error: type[Exception])
     assert member.state is State.FENCED, "a late completion is ignored"
     assert member.take_event() == PartitionsLost(HELD)
     member.done()
-    assert member.send().message.member_epoch == 0
+    join = member.send()
+    assert join.message.member_epoch == 0
+    member.respond(join, beat_response(5))
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.CoordinatorLoadInProgressError)
+    _, everything = member.world.wait_and_send(member.manager)
+    assert owned(everything) == {}
 
 
 def test_a_member_fenced_while_leaving_has_left() -> None:
