@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -23,16 +23,15 @@ def batch_as_html(batch: Mapping[TopicPartition, Sequence[Any]]) -> str:
 
 def health_as_html(health: Any) -> str:
     """Return the state of a consumer, why it is so, and a table of its partitions."""
-    state = "ready" if health.ready else "not ready" if health.alive else "not alive"
     group = f", group {health.group_id!r}" if health.group_id is not None else ""
-    reasons = dict.fromkeys((*health.not_alive, *health.not_ready, *health.troubles))
+    reasons = dict.fromkeys((*health.not_ready, *health.troubles))
     rows = (
         (f"{tp.topic}-{tp.partition}", each.position, each.lag, _notes(each))
         for tp, each in health.partitions.items()
     )
     return "".join(
         [
-            f"<p><b>{_text(f'{health.client_id}{group}: {state}')}</b></p>",
+            f"<p><b>{_text(f'{health.client_id}{group}: {health.state}')}</b></p>",
             f"<ul>{''.join(f'<li>{_text(each)}</li>' for each in reasons)}</ul>",
             _table(("partition", "position", "lag", ""), rows),
         ]
@@ -49,14 +48,10 @@ def _text(text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return "".join(["<table>", *_row("th", head), *(_line(row) for row in rows), "</table>"])
+    lines = [_row("th", head), *(_row("td", row) for row in rows)]
+    return f"<table>{''.join(lines)}</table>"
 
 
-def _line(row: Sequence[object]) -> str:
-    return "".join(_row("td", ["unknown" if cell is None else cell for cell in row]))
-
-
-def _row(tag: str, cells: Iterable[object]) -> Iterator[str]:
-    yield "<tr>"
-    yield from (f"<{tag}>{_text(str(cell))}</{tag}>" for cell in cells)
-    yield "</tr>"
+def _row(tag: str, cells: Iterable[object]) -> str:
+    shown = ("unknown" if cell is None else _text(str(cell)) for cell in cells)
+    return f"<tr>{''.join(f'<{tag}>{each}</{tag}>' for each in shown)}</tr>"

@@ -130,6 +130,11 @@ class Health:
         """Whether it can read: brokers and coordinator respond, and it is a member of its group."""
         return not self.not_ready
 
+    @property
+    def state(self) -> str:
+        """Return "ready", "not ready" or "not alive"."""
+        return "ready" if self.ready else "not ready" if self.alive else "not alive"
+
     def _repr_html_(self) -> str:
         """Show a notebook the state, the reasons and the partitions."""
         from tandem_kafka.notebook import health_as_html  # noqa: PLC0415 - used in notebooks only

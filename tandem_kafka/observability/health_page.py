@@ -12,6 +12,9 @@ from tandem_kafka.observability.health_history import PARTITIONS, History
 #: The browser loads the page again after this time.
 REFRESH_S: Final = 5
 WIDTH, HEIGHT = 120, 22
+#: The class of each state.
+_CLASSES: Final = {"ready": "good", "not ready": "warn", "not alive": "bad"}
+
 FOOTER: Final = "Lag: records between the position and the end of the partition at the last fetch."
 
 STYLE: Final = """
@@ -64,21 +67,14 @@ def page(views: Sequence[View], now_ms: int) -> str:
 
 
 def _title(views: Sequence[View]) -> str:
-    states = [_state(health)[0] for health, _ in views]
-    return escape(f"{', '.join(dict.fromkeys(states))} - tandem-kafka")
-
-
-def _state(health: Health) -> tuple[str, str]:
-    """Return a word for the state, and its class."""
-    if not health.alive:
-        return "not alive", "bad"
-    return ("ready", "good") if health.ready else ("not ready", "warn")
+    states = dict.fromkeys(health.state for health, _ in views)
+    return escape(f"{', '.join(states)} - tandem-kafka")
 
 
 def _consumer(view: View, now_ms: int) -> Iterator[str]:
     health, history = view
-    word, kind = _state(health)
-    yield f'<section><h1>{_text(health.client_id)} <span class="state {kind}">{word}</span></h1>'
+    kind, name = _CLASSES[health.state], _text(health.client_id)
+    yield f'<section><h1>{name} <span class="state {kind}">{health.state}</span></h1>'
     yield from _list("", [*health.not_ready], kind)
     yield from _facts(health, history)
     yield from _list("Troubles", health.troubles, "warn")

@@ -37,7 +37,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 def wait_for(files, number=1):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while len([*HERE.glob(files)]) < number and time.monotonic() < deadline:
         time.sleep(0.01)
 
@@ -68,7 +68,7 @@ def run(folder: Path, processes: int, files: Mapping[str, str]) -> str:
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=150,
     )
     return ran.stdout + ran.stderr
 
