@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from tandem_kafka.runtime import Random
 from tests.mutants.bugs import LISTS, ROOT, Bug, bugs_of
 from tests.mutants.measuring import (
     Measured,
@@ -57,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--list", choices=names, help="bugs of this list only (default: all lists)")
     made.add_argument("--room", help="bugs of this room only")
     made.add_argument("--bug", nargs="+", help="these bugs only, by their ids")
+    made.add_argument("--draw", type=int, metavar="N", help="only N of these, drawn by the seed")
+    made.add_argument("--seed", type=int, help="the seed of --draw (default: a new one)")
     made.add_argument("--timeout", type=float, default=300, help="seconds for a run (default 300)")
     made.add_argument(
         "--no-check", action="store_true", help="do not run the tests without a bug first"
@@ -66,11 +70,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _chosen(chosen: argparse.Namespace) -> list[Bug]:
     listed = [bug for path in LISTS if chosen.list in {None, path.stem} for bug in bugs_of(path)]
-    return [
+    found = [
         bug
         for bug in listed
         if chosen.room in {None, bug.room} and (chosen.bug is None or bug.id in chosen.bug)
     ]
+    if chosen.draw is None:
+        return found
+    seed = time.time_ns() % 1_000_000 if chosen.seed is None else chosen.seed
+    print(f"--draw {chosen.draw} --seed {seed}", flush=True)
+    drawn = Random(seed).sample([*range(len(found))], min(chosen.draw, len(found)))
+    return [found[at] for at in sorted(drawn)]  # bugs of a room stay together
 
 
 def _measured(

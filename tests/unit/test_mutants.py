@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import _chosen, _parser
 from tests.mutants.bugs import LISTS, ROOT, Bug, bugs_of
 from tests.mutants.measuring import Result, measure, run_tests
 from tests.mutants.planting import copied, planted
@@ -87,3 +88,10 @@ def test_what_says_nothing_about_a_bug(tree: Path) -> None:
         assert measure(copy, replace(LAMP, needs="Nonesuch"), 60).by == "needs Nonesuch"
         assert run_tests(copy, ["test_absent.py"], 60).result is Result.ERROR
         assert run_tests(copy, LAMP.tests, 0.01).result is Result.NOT_DECIDED
+
+
+def test_a_seed_draws_bugs(capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = [_chosen(_parser().parse_args(["--draw", "5", "--seed", seed])) for seed in "778"]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len({bug.id for bug in drawn[0]}) == 5
+    assert capsys.readouterr().out.startswith("--draw 5 --seed 7\n")
