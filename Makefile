@@ -9,8 +9,8 @@ PIP := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip instal
 unexport PYTHONDONTWRITEBYTECODE
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo pipeline test test-all unit native check lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \
-    spark-bench clean
+.PHONY: help demo pipeline test test-all unit native check lint docs wheels audit dist-check bench profile chaos others spark-test \
+    spark-kills spark-bench clean
 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
@@ -26,6 +26,7 @@ help:
 	@echo "make dist-check  inspect what is in dist/"
 	@echo "make bench  this consumer beside others on one Kafka"
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
+	@echo "make others  kafka-python's own tests with this consumer, on a real Kafka (downloads them; one minute)"
 	@echo "make profile  where the time goes while a topic is read"
 	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark: PYSPARK='4.0.*'; needs Java 17+)"
 	@echo "make spark-kills  Spark jobs that are killed and started again 20 times each"
@@ -100,6 +101,9 @@ bench: $(VENV)/.bench
 
 chaos: $(VENV)/.test
 	@$(BIN)/python -m tests.chaos $(ARGS)
+
+others: $(VENV)/.others
+	@$(BIN)/python -m tests.others
 
 profile: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.profile $(ARGS)

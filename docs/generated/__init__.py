@@ -21,6 +21,7 @@ PARTS: Final = {
     "command-line": "docs.generated.command_line:sections",
     "confluent-properties": "docs.generated.librdkafka:properties",
     "designs": "tests.behaviours.pages:designs",
+    "kafka-python-tests": "tests.others.page:table",
     "options": "docs.generated.options:table",
     "options-parity": "tests.unit.config_parity:tables",
     "spark-parity": "packages.spark.tests.parity.page:tables",

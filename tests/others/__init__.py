@@ -1,0 +1,1 @@
+"""The tests of other clients, with this consumer in the place of theirs."""
