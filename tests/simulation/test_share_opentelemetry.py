@@ -20,8 +20,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.served import ServedKafka
-from tests.simulation.sharing import TP, sharing, take
-from tests.simulation.test_async_share_workers import started
+from tests.simulation.sharing import TP, sharing, started, take
 
 pytest.importorskip("opentelemetry.sdk")
 
