@@ -52,12 +52,9 @@ def sharing(
             consumer.close()
 
 
-async def started(
-    simulation: Simulation,
-    make: Callable[..., AsyncShareConsumer[Any, Any]] = AsyncShareConsumer,
-) -> AsyncShareConsumer[Any, Any]:
+async def started(simulation: Simulation) -> AsyncShareConsumer[Any, Any]:
     """Return a real share consumer of the running loop on the simulated network."""
-    consumer = make(
+    consumer: AsyncShareConsumer[Any, Any] = AsyncShareConsumer(
         "orders",
         acknowledgement="explicit",
         group_id="g",
