@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tandem_kafka import ShareConsumer, TopicPartition
+from tandem_kafka import AsyncShareConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.request_managers.share.consume_request_manager import ShareConsumeRequestManager
 from tandem_kafka.request_managers.share.session import ShareSession
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
@@ -50,6 +50,19 @@ def sharing(
             raise
         for consumer in started:
             consumer.close()
+
+
+async def started(simulation: Simulation) -> AsyncShareConsumer[Any, Any]:
+    """Return a real share consumer of the running loop on the simulated network."""
+    consumer: AsyncShareConsumer[Any, Any] = AsyncShareConsumer(
+        "orders",
+        acknowledgement="explicit",
+        group_id="g",
+        bootstrap_servers=simulation.cluster.bootstrap(),
+    )
+    consumer._run_in(*simulation._environment())
+    await consumer.start()
+    return consumer
 
 
 def take(

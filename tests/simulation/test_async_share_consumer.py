@@ -9,8 +9,7 @@ import pytest
 
 from tandem_kafka import AsyncShareConsumer
 from tandem_kafka_testing import Simulation
-from tests.simulation.sharing import sharing
-from tests.simulation.test_async_share_workers import started
+from tests.simulation.sharing import sharing, started
 
 pytest.importorskip("pyarrow")
 

@@ -5,36 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tandem_kafka import AsyncShareConsumer
-from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tandem_kafka.workers.run import CHECK_MS
 from tandem_kafka.workers.share_attempts import ShareAttempts
 from tandem_kafka_testing import Simulation
-from tests.scenarios.numbered_records import produce
-from tests.simulation.sharing import LOCK_MS, TP, delete_group, in_work, places, sharing, take
+from tests.simulation.sharing import LOCK_MS, in_work, places, sharing, take
+from tests.simulation.simulated_workers import async_share_workers
 from tests.simulation.test_async_workers import OWN_CANCELLATIONS
-
-
-async def started(
-    simulation: Simulation,
-    make: Callable[..., AsyncShareConsumer[Any, Any]] = AsyncShareConsumer,
-) -> AsyncShareConsumer[Any, Any]:
-    """Return a real share consumer of the running loop on the simulated network."""
-    consumer = make(
-        "orders",
-        acknowledgement="explicit",
-        group_id="g",
-        bootstrap_servers=simulation.cluster.bootstrap(),
-    )
-    consumer._run_in(*simulation._environment())
-    await consumer.start()
-    return consumer
 
 
 @asynccontextmanager
@@ -48,35 +29,6 @@ async def running(
     yield task
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-def test_no_record_is_used_up_while_many_wait_for_another_attempt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As in ShareWorkers."""
-    monkeypatch.setattr(share_attempts, "MOST_WAITING", 4)
-    calls: list[tuple[int, int]] = []
-
-    async def handle(record: Any) -> None:
-        await asyncio.sleep(0)
-        calls.append((record.offset, record.delivery_count))
-        raise ValueError("the database is down")
-
-    async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        try:
-            retry = Retry(2, (600_000, 600_000))
-            workers = AsyncShareWorkers(consumer, handle, workers=2, retry=retry)
-            end_ms = simulation.clock.now_ms() + 5_000
-            await workers.run(lambda: simulation.clock.now_ms() > end_ms)
-        finally:
-            await consumer.close()
-
-    with sharing("used up", brokers=1, count=12) as (simulation, start):
-        simulation.run(use(simulation))
-        assert len(calls) in (4, 5)
-        assert {count for _, count in calls} == {1}
-        assert len(take(start(), 12)) == 12
 
 
 def test_a_retry_that_is_due_while_the_run_ends_lets_no_worker_spin(
@@ -101,15 +53,10 @@ def test_a_retry_that_is_due_while_the_run_ends_lets_no_worker_spin(
         await asyncio.sleep(5)
 
     async def use(simulation: Simulation) -> int:
-        consumer = await started(simulation)
-        try:
-            workers = AsyncShareWorkers(consumer, handle, retry=Retry(3, (200, 200)))
-            workers._runtime = replace(workers._runtime, clock=simulation.clock)
+        async with async_share_workers(simulation, handle, retry=Retry(3, (200, 200))) as workers:
             end_ms = simulation.clock.now_ms() + 300
             await workers.run(lambda: simulation.clock.now_ms() > end_ms)
             return workers.done
-        finally:
-            await consumer.close()
 
     with sharing("due at the end", brokers=1) as (simulation, _):
         assert simulation.run(use(simulation)) == 1
@@ -130,10 +77,8 @@ def test_a_handler_that_goes_on_although_it_is_cancelled_keeps_nothing_locked() 
                 with suppress(asyncio.CancelledError):
                     await end.wait()
 
-        consumer = await started(simulation)
-        try:
-            retry = Retry(2, (600_000, 600_000))
-            workers = AsyncShareWorkers(consumer, handle, retry=retry)
+        retry = Retry(2, (600_000, 600_000))
+        async with async_share_workers(simulation, handle, retry=retry) as workers:
             async with running(workers, lambda: len(calls) == 3) as task:
                 task.cancel()
                 await asyncio.sleep(2)
@@ -141,9 +86,6 @@ def test_a_handler_that_goes_on_although_it_is_cancelled_keeps_nothing_locked() 
                 assert places(take(start(), 3)) == [(0, 2), (1, 2), (2, 2)]
                 end.set()
             assert workers.done == 0
-        finally:
-            end.set()
-            await consumer.close()
 
     with sharing("goes on", brokers=1) as (simulation, start):
         simulation.run(use(simulation, start))
@@ -163,19 +105,17 @@ def test_a_run_that_is_cancelled_twice_waits_for_its_handlers() -> None:
                 finally:
                     ended.append(record.offset)
 
-        consumer = await started(simulation)
-        workers = AsyncShareWorkers(consumer, handle)
-        try:
-            async with running(workers, lambda: in_work(workers)[0] == 3) as task:
-                task.cancel()
-                await asyncio.sleep(0.1)
-                assert not ended
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-                assert sorted(ended) == [0, 1, 2]
-        finally:
-            await consumer.close()
+        async with (
+            async_share_workers(simulation, handle) as workers,
+            running(workers, lambda: in_work(workers)[0] == 3) as task,
+        ):
+            task.cancel()
+            await asyncio.sleep(0.1)
+            assert not ended
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            assert sorted(ended) == [0, 1, 2]
 
     with sharing("twice", brokers=1) as (simulation, start):
         simulation.run(use(simulation, start))
@@ -201,22 +141,14 @@ def test_a_handler_that_fails_because_it_is_cancelled_has_not_failed(
         reported.append(record.offset)
 
     async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        otherwise: Any = report if reports else "reject"
-        workers = AsyncShareWorkers(consumer, handle, otherwise=otherwise, drain_timeout_ms=100)
-
-        def begun() -> bool:
-            return len(handled) == 3
-
-        try:
+        options: Any = {"otherwise": report if reports else "reject", "drain_timeout_ms": 100}
+        async with async_share_workers(simulation, handle, **options) as workers:
             if is_cancelled:
-                async with running(workers, begun) as task:
+                async with running(workers, lambda: len(handled) == 3) as task:
                     task.cancel()
             else:
-                await workers.run(begun)
+                await workers.run(lambda: len(handled) == 3)
             assert workers.done == 0
-        finally:
-            await consumer.close()
 
     with sharing("clean-up", brokers=1) as (simulation, start):
         simulation.run(use(simulation))
@@ -240,16 +172,13 @@ def test_a_handler_that_cancels_its_own_task_has_failed(fails: Any) -> None:
             await asyncio.sleep(0.1)
             letters.append((record.offset, attempts))
 
-        consumer = await started(simulation)
-        try:
-            retry = Retry(3, (1_500, 1_500))
-            workers = AsyncShareWorkers(consumer, handle, retry=retry, otherwise=report)
-            workers._runtime = replace(workers._runtime, clock=simulation.clock)
+        retry = Retry(3, (1_500, 1_500))
+        async with async_share_workers(
+            simulation, handle, retry=retry, otherwise=report
+        ) as workers:
             end_ms = simulation.clock.now_ms() + 60_000
             await workers.run(lambda: workers.done == 3 or simulation.clock.now_ms() > end_ms)
             assert workers.done == 3
-        finally:
-            await consumer.close()
 
     with sharing("own cancellation", brokers=1) as (simulation, _):
         simulation.run(use(simulation))
@@ -266,13 +195,12 @@ def test_a_loop_that_ends_is_no_failed_attempt() -> None:
         await asyncio.sleep(3_600)
 
     async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        try:
-            async with running(AsyncShareWorkers(consumer, handle), lambda: len(begun) == 3):
-                for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                    task.cancel()
-        finally:
-            await consumer.close()
+        async with (
+            async_share_workers(simulation, handle) as workers,
+            running(workers, lambda: len(begun) == 3),
+        ):
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
 
     with sharing("loop ends", brokers=1) as (simulation, start):
         simulation.run(use(simulation))
@@ -287,16 +215,14 @@ def test_only_a_drain_that_took_place_is_logged(caplog: pytest.LogCaptureFixture
         await asyncio.sleep(3_600)
 
     async def use(simulation: Simulation, *, stops: bool) -> None:
-        consumer = await started(simulation)
-        try:
-            workers = AsyncShareWorkers(consumer, handle)
-            async with running(workers, lambda: len(begun) == 3) as task:
-                if stops:
-                    workers.stop()
-                    await asyncio.sleep(1)
-                task.cancel()
-        finally:
-            await consumer.close()
+        async with (
+            async_share_workers(simulation, handle) as workers,
+            running(workers, lambda: len(begun) == 3) as task,
+        ):
+            if stops:
+                workers.stop()
+                await asyncio.sleep(1)
+            task.cancel()
 
     for stops in (False, True):
         begun.clear()
@@ -326,13 +252,9 @@ def test_a_record_is_released_at_once_though_its_task_is_cancelled(in_report: bo
         await waits
 
     async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        try:
-            workers = AsyncShareWorkers(consumer, handle, otherwise=report)
+        async with async_share_workers(simulation, handle, otherwise=report) as workers:
             end_ms = simulation.clock.now_ms() + LOCK_MS // 2
             await workers.run(lambda: workers.done == 1 or simulation.clock.now_ms() > end_ms)
-        finally:
-            await consumer.close()
 
     with sharing("cancelled inside", brokers=1, count=1) as (simulation, _):
         simulation.run(use(simulation))
@@ -349,17 +271,13 @@ def test_a_run_that_is_cancelled_while_it_drains_raises_no_other_error() -> None
             await asyncio.sleep(3_600)
 
     async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        workers = AsyncShareWorkers(consumer, handle, drain_timeout_ms=1_000)
-        try:
+        async with async_share_workers(simulation, handle, drain_timeout_ms=1_000) as workers:
             async with running(workers, lambda: len(handled) == 3) as task:
                 simulation.cluster.pause(1)
                 workers.stop()
                 await asyncio.sleep(0.5)
                 task.cancel()
-        finally:
             simulation.cluster.resume(1)
-            await consumer.close()
 
     with sharing("silent", brokers=1) as (simulation, _):
         simulation.run(use(simulation))
@@ -377,10 +295,10 @@ def test_a_run_that_was_stopped_keeps_nothing_and_the_next_one_works() -> None:
         handled.append((record.offset, record.delivery_count))
 
     async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        try:
-            retry = Retry(2, (600_000, 600_000))
-            workers = AsyncShareWorkers(consumer, handle, retry=retry, drain_timeout_ms=100)
+        retry = Retry(2, (600_000, 600_000))
+        async with async_share_workers(
+            simulation, handle, retry=retry, drain_timeout_ms=100
+        ) as workers:
 
             def begun() -> bool:
                 if in_work(workers) == (2, True):
@@ -390,8 +308,6 @@ def test_a_run_that_was_stopped_keeps_nothing_and_the_next_one_works() -> None:
             await workers.run(begun)
             end_ms = simulation.clock.now_ms() + LOCK_MS // 2
             await workers.run(lambda: workers.done == 3 or simulation.clock.now_ms() > end_ms)
-        finally:
-            await consumer.close()
 
     with sharing("two runs", brokers=1) as (simulation, _):
         simulation.run(use(simulation))
@@ -406,47 +322,13 @@ def test_a_cancelled_run_does_not_wait_for_handlers() -> None:
         await asyncio.sleep(3_600)
 
     async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        try:
-            workers = AsyncShareWorkers(consumer, handle)
+        async with async_share_workers(simulation, handle) as workers:
             async with running(workers, lambda: len(begun) == 3) as task:
                 began_ms = simulation.clock.now_ms()
                 task.cancel()
             assert simulation.clock.now_ms() - began_ms < 1_000
-        finally:
-            await consumer.close()
 
     with sharing("soon", brokers=1) as (simulation, _):
-        simulation.run(use(simulation))
-
-
-def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers() -> None:
-    """As in ShareWorkers."""
-
-    async def handle(_: Any) -> None:
-        pass
-
-    async def use(simulation: Simulation) -> None:
-        consumer = await started(simulation)
-        workers = AsyncShareWorkers(consumer, handle, workers=1, drain_timeout_ms=1_000)
-
-        def ends() -> bool:
-            if workers.done:
-                simulation.cluster.pause(1)
-            return workers.done > 0
-
-        try:
-            with pytest.raises(KafkaTimeoutError):
-                await workers.run(ends)
-            began_ms = simulation.clock.now_ms()
-            with pytest.raises(KafkaTimeoutError):
-                await workers.run(lambda: True)
-            assert simulation.clock.now_ms() - began_ms < 6_000
-        finally:
-            simulation.cluster.resume(1)
-            await consumer.close()
-
-    with sharing("dead", brokers=1) as (simulation, _):
         simulation.run(use(simulation))
 
 
@@ -459,12 +341,8 @@ def test_a_run_goes_on_as_soon_as_a_handler_has_returned() -> None:
             calls_ms.append(simulation.clock.now_ms())
             await asyncio.sleep(0.01)
 
-        consumer = await started(simulation)
-        try:
-            workers = AsyncShareWorkers(consumer, handle, workers=1)
+        async with async_share_workers(simulation, handle, workers=1) as workers:
             await workers.run(lambda: workers.done == 3)
-        finally:
-            await consumer.close()
 
     with sharing("news", brokers=1) as (simulation, _):
         simulation.run(use(simulation))
@@ -483,40 +361,9 @@ def test_the_next_attempt_begins_when_it_is_due(
             calls_ms.append(simulation.clock.now_ms())
             raise ValueError
 
-        consumer = await started(simulation)
-        try:
-            workers = AsyncShareWorkers(consumer, handle, retry=Retry(5, (150, 150)))
-            workers._runtime = replace(workers._runtime, clock=simulation.clock)
+        async with async_share_workers(simulation, handle, retry=Retry(5, (150, 150))) as workers:
             await workers.run(lambda: len(calls_ms) == 5)
-        finally:
-            await consumer.close()
 
     with sharing("due", brokers=1, count=1) as (simulation, _):
         simulation.run(use(simulation))
         assert calls_ms[-1] - calls_ms[0] < 750  # 4 times 150 ms, or 20 % more
-
-
-def test_a_group_that_was_deleted_is_joined_again() -> None:
-    """As in ShareWorkers; without workers, it is the same."""
-    handled: list[int] = []
-
-    async def use(simulation: Simulation) -> None:
-        async def handle(record: Any) -> None:
-            handled.append(record.offset)
-
-        consumer = await started(simulation)
-        try:
-            workers = AsyncShareWorkers(consumer, handle)
-            await workers.run(lambda: workers.done == 1)
-            delete_group(simulation)
-            produce(simulation, TP, 2)
-            [batch] = (await consumer.poll(60_000, max_records=1)).values()
-            batch[0].accept()
-            await workers.run(lambda: workers.done == 2)
-            assert [record.offset for record in batch] == [1]
-        finally:
-            await consumer.close()
-
-    with sharing("deleted", brokers=1, count=1) as (simulation, _):
-        simulation.run(use(simulation))
-        assert handled == [0, 2]

@@ -10,32 +10,17 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
-from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest
-from tandem_kafka.workers import AsyncKeyedWorkers, Retry
+from tandem_kafka.workers import Retry
 from tandem_kafka_testing import CUT, Call
 from tandem_kafka_testing.clock import SimClock
 from tandem_kafka_testing.simulation import Simulation
-from tests.simulation.test_workers import (
-    OPTIONS,
-    PATTERNS,
-    PROTOCOLS,
-    TP,
-    committed,
-    filled,
-    key_of,
-)
+from tests.simulation.simulated_workers import OPTIONS, workers_on
+from tests.simulation.test_workers import PROTOCOLS, TP, committed, filled, key_of
 
 Handle = Callable[..., Any]
-
-
-def workers_on(simulation: Simulation, consumer: Any, handle: Handle, **options: Any) -> Any:
-    made: AsyncKeyedWorkers[Any, Any] = AsyncKeyedWorkers(consumer, handle, **options)
-    driver = consumer._core.driver
-    made._runtime = Runtime(simulation.clock, driver, Random(f"{simulation.seed}/workers"))
-    return made
 
 
 def run_workers(
@@ -51,32 +36,6 @@ def run_workers(
             await use(workers_on(simulation, consumer, handle, **options), consumer)
 
     simulation.run(main())
-
-
-def test_records_of_a_key_are_handled_in_order_and_others_in_parallel() -> None:
-    with Simulation() as simulation:
-        filled(simulation, 300)
-        random, handled = Random(1), []
-        busy = most_busy = 0
-
-        async def handle(record: Any) -> None:
-            nonlocal busy, most_busy
-            busy += 1
-            most_busy = max(most_busy, busy)
-            await asyncio.sleep(random.randrange(1, 50) / 1_000)
-            busy -= 1
-            handled.append(record.offset)
-
-        async def use(workers: Any, _: Any) -> None:
-            await workers.run(until=lambda: workers.done == 300)
-            assert len(asyncio.all_tasks()) == 1, "no task is left"
-
-        run_workers(simulation, handle, use, key=key_of, workers=4)
-        for key in range(7):
-            offsets = [offset for offset in handled if offset % 7 == key]
-            assert offsets == sorted(offsets)
-        assert most_busy == 4
-        assert committed(simulation) == 300
 
 
 def test_all_workers_begin_as_soon_as_there_are_records() -> None:
@@ -120,27 +79,6 @@ def test_retries_do_not_block_other_keys_and_a_coroutine_takes_what_is_exhausted
         assert letters == [(3, 3)]
         assert handled[-9:] == list(range(10, 70, 7)), "the others did not wait"
         assert committed(simulation) == 70
-
-
-def test_records_in_backoff_hold_up_no_other_key() -> None:
-    with Simulation() as simulation:
-        filled(simulation, 1_000)
-        handled: list[int] = []
-
-        async def handle(record: Any) -> None:
-            await asyncio.sleep(0.001)
-            if record.offset < 60:
-                raise ValueError("a service is down")
-            handled.append(record.offset)
-
-        async def use(workers: Any, _: Any) -> None:
-            until = asyncio.get_running_loop().time() + 60
-            await workers.run(until=lambda: asyncio.get_running_loop().time() > until)
-
-        retry = Retry(None, backoff_ms=(600_000, 600_000))
-        options = {"max_in_flight": 100, "retry": retry, "drain_timeout_ms": 100}
-        run_workers(simulation, handle, use, order="none", **options)
-        assert sorted(handled) == list(range(60, 1_000))
 
 
 def test_a_cancelled_run_tells_of_no_drain(
@@ -344,23 +282,6 @@ def test_an_ordinary_function_is_an_error() -> None:
         assert committed(simulation) == 0
 
 
-def test_a_record_without_further_attempts_stops_the_run() -> None:
-    with Simulation() as simulation:
-        filled(simulation, 20)
-
-        async def handle(record: Any) -> None:
-            if record.offset == 5:
-                raise ValueError("broken")
-
-        async def use(workers: Any, _: Any) -> None:
-            with pytest.raises(RecordFailedError) as caught:
-                await workers.run()
-            assert caught.value.record.offset == 5
-
-        run_workers(simulation, handle, use, key=key_of)
-        assert committed(simulation) == 5
-
-
 def test_commits_are_made_in_the_background() -> None:
     with Simulation() as simulation:
         filled(simulation, 100)
@@ -417,28 +338,6 @@ def test_a_rebalance_drains_and_hands_over_what_is_done(protocol: dict[str, Any]
         assert revoked
         assert len(handled) == 800, "nothing is repeated"
         assert len(set(handled)) == 800
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_workers_take_over_a_pattern(pattern: Any) -> None:
-    """The application has subscribed to it."""
-    with Simulation() as simulation:
-        filled(simulation, 10, partitions=2)
-        handled: list[tuple[int, int]] = []
-
-        async def handle(record: Any) -> None:
-            handled.append((record.partition, record.offset))
-
-        async def main() -> None:
-            options = {**OPTIONS, "group_protocol": "consumer"}
-            async with simulation.async_consumer(**options) as consumer:
-                await consumer.subscribe(pattern=pattern)
-                workers = workers_on(simulation, consumer, handle)
-                await workers.run(until=lambda: len(handled) == 20)
-
-        simulation.run(main())
-        assert len({*handled}) == 20
-        assert committed(simulation) == 10
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -19,7 +19,7 @@ from tandem_kafka_testing import Call, Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.async_groups import options_for
 from tests.simulation.ledger import produce, topic
-from tests.simulation.test_async_share_workers import started
+from tests.simulation.sharing import started
 from tests.simulation.test_share_groups import sharing
 from tests.tier import bytecodes, sample
 

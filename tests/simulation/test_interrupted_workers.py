@@ -24,9 +24,8 @@ from tandem_kafka_testing import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.scenarios.numbered_records import produce
 from tests.scenarios.simulated_executor import SimulatedExecutor
-from tests.simulation.sharing import LOCK_MS, sharing
+from tests.simulation.sharing import LOCK_MS, sharing, started
 from tests.simulation.simulated_workers import simulated_workers
-from tests.simulation.test_async_share_workers import started
 from tests.simulation.test_async_workers import workers_on
 from tests.simulation.test_positions_of_workers import check_commit
 from tests.simulation.test_workers import OPTIONS, TP, reader

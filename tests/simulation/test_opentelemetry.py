@@ -1,27 +1,36 @@
-"""Spans and metrics of poll(), iteration, commits, asyncio and workers."""
+"""Spans and metrics of poll(), iteration, commits, outcomes, asyncio and workers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import copy_context
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
 from unittest.mock import Mock
 
 import pytest
 
-from tandem_kafka import ConsumerRecord, TopicPartition
+from tandem_kafka import ConsumerRecord, ShareRecord, TopicPartition
 from tandem_kafka.config import Config
-from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.consumer.share.options import share_options
+from tandem_kafka.errors import (
+    ConcurrentModificationError,
+    KafkaTimeoutError,
+    RecordLockLostError,
+    WakeupError,
+)
+from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
-from tests.simulation.simulated_workers import simulated_workers
-from tests.simulation.test_async_workers import workers_on
+from tests.simulation.sharing import TP, sharing, take
+from tests.simulation.simulated_workers import KINDS, simulated_workers, workers_on
 
 pytest.importorskip("opentelemetry.sdk")
 
-from opentelemetry import propagate
+from opentelemetry import propagate, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -31,10 +40,15 @@ from opentelemetry.semconv._incubating.attributes import messaging_attributes as
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 from opentelemetry.trace import SpanKind
 
-from tandem_kafka.observability import TracedAsyncKafkaConsumer, TracedKafkaConsumer, telemetry
+from tandem_kafka.observability import (
+    TracedAsyncKafkaConsumer,
+    TracedAsyncShareConsumer,
+    TracedKafkaConsumer,
+    TracedShareConsumer,
+    telemetry,
+)
 from tandem_kafka.observability.telemetry import Telemetry
 
-TP = TopicPartition("orders", 0)
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 HEADERS = [("traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]
 OPTIONS: dict[str, Any] = {
@@ -85,15 +99,23 @@ class Exported:
 
 
 class Observed(Exported):
-    """A simulation with one topic, and what the consumers on it report."""
+    """A group of a simulation that reads one topic, and what its consumers report.
 
-    def __init__(self) -> None:
+    Attributes:
+        counts: The number of records of each partition.
+        commit: The name of the span of a commit.
+    """
+
+    group = "readers"
+    counts: ClassVar = [10]
+    commit = "commit"
+
+    def __init__(self, simulation: Simulation) -> None:
         super().__init__()
-        self.simulation = Simulation("telemetry")
-        topic(self.simulation, "orders", 1)
-        produce(self.simulation, TP, 10)
+        self.simulation = simulation
+        self.count = sum(self.counts)
 
-    def consumer(self) -> TracedKafkaConsumer:
+    def consumer(self) -> Any:
         telemetry = Telemetry(**self.providers)
         options = {
             **OPTIONS,
@@ -107,51 +129,220 @@ class Observed(Exported):
         self.simulation.consumers.append(consumer)
         return consumer
 
-    def async_consumer(self) -> TracedAsyncKafkaConsumer:
+    def async_consumer(self) -> Any:
+        return self._on_network(TracedAsyncKafkaConsumer, **OPTIONS)
+
+    def _on_network(self, make: Callable[..., Any], **options: Any) -> Any:
         servers = self.simulation.cluster.bootstrap()
-        consumer = TracedAsyncKafkaConsumer(
-            "orders", bootstrap_servers=servers, **OPTIONS, **self.providers
-        )
+        consumer = make("orders", bootstrap_servers=servers, **options, **self.providers)
         consumer._run_in(*self.simulation._environment())
         return consumer
+
+    def workers(self, consumer: Any, handle: Any) -> Any:
+        return simulated_workers(self.simulation, consumer, handle)
+
+    def async_workers(self, consumer: Any, handle: Any) -> Any:
+        return workers_on(self.simulation, consumer, handle)
+
+
+class ObservedShare(Observed):
+    """A share group that reads two partitions."""
+
+    group = "g"
+    counts: ClassVar = [3, 3]
+    commit = "commit orders"
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
+        self.started: list[TracedShareConsumer] = []
+
+    def consumer(self, acknowledgement: str = "explicit", **options: Any) -> Any:
+        given = {
+            "bootstrap_servers": self.simulation.cluster.bootstrap(),
+            "client_id": "billing",
+            "group_id": "g",
+            **options,
+        }
+        config, how = share_options(given, acknowledgement, "off", 0)
+        consumer = TracedShareConsumer.__new__(TracedShareConsumer)
+        consumer._telemetry = Telemetry(**self.providers)
+        runtime, transport = self.simulation._environment()
+        consumer._start(config, how, runtime, ("orders",), transport)
+        self.started.append(consumer)
+        return consumer
+
+    def async_consumer(self) -> Any:
+        how = {"group_id": "g", "client_id": "billing", "acknowledgement": "explicit"}
+        return self._on_network(TracedAsyncShareConsumer, **how)
+
+    def workers(self, consumer: Any, handle: Any) -> Any:
+        return ShareWorkers(consumer, handle)
+
+    def async_workers(self, consumer: Any, handle: Any) -> Any:
+        return AsyncShareWorkers(consumer, handle)
 
 
 @pytest.fixture
 def observed() -> Iterator[Observed]:
-    observed = Observed()
-    with observed.simulation:
-        yield observed
+    with Simulation("telemetry") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 10)
+        yield Observed(simulation)
+
+
+@pytest.fixture
+def observed_share() -> Iterator[ObservedShare]:
+    with sharing("telemetry", partitions=2) as (simulation, _):
+        found = ObservedShare(simulation)
+        yield found
+        for consumer in found.started:
+            consumer.close()
+
+
+@pytest.fixture(params=["observed", "observed_share"], ids=["group", "share"])
+def either(request: pytest.FixtureRequest) -> Any:
+    """A group, then a share group."""
+    return request.getfixturevalue(request.param)
 
 
 def read(consumer: TracedKafkaConsumer) -> list[ConsumerRecord]:
-    while not (batch := consumer.poll(500)):
-        pass
-    return batch[TP]
+    return take(consumer, 10)  # type: ignore[arg-type]
 
 
-def test_poll_and_commit_have_spans_and_metrics(observed: Observed) -> None:
-    consumer = observed.consumer()
-    assert len(read(consumer)) == 10
+def settle(records: list[Any]) -> None:
+    """Accept records of a share group."""
+    for record in records:
+        if isinstance(record, ShareRecord):
+            record.accept()
+
+
+# --- groups and share groups ---------------------------------------------------------------------
+
+
+def test_poll_and_commit_have_spans_and_metrics(either: Observed) -> None:
+    consumer = either.consumer()
+    settle(take(consumer, either.count))
     consumer.commit()
-    [poll] = observed.spans("poll orders")
+    poll, *others = either.spans("poll orders")
+    attributes = dict(poll.attributes or {})
+    partition = attributes.pop(conventions.MESSAGING_DESTINATION_PARTITION_ID, None)
+    count = attributes.pop(conventions.MESSAGING_BATCH_MESSAGE_COUNT)
+    if either.counts == [10]:
+        assert (partition, count) == ("0", 10)
     assert poll.kind is SpanKind.CLIENT
-    assert dict(poll.attributes or {}) == {
+    assert attributes == {
         conventions.MESSAGING_SYSTEM: "kafka",
         conventions.MESSAGING_CLIENT_ID: "billing",
-        conventions.MESSAGING_CONSUMER_GROUP_NAME: "readers",
+        conventions.MESSAGING_CONSUMER_GROUP_NAME: either.group,
         conventions.MESSAGING_OPERATION_NAME: "poll",
         conventions.MESSAGING_OPERATION_TYPE: "receive",
         conventions.MESSAGING_DESTINATION_NAME: "orders",
-        conventions.MESSAGING_DESTINATION_PARTITION_ID: "0",
-        conventions.MESSAGING_BATCH_MESSAGE_COUNT: 10,
     }
-    [commit] = observed.spans("commit")
+    [commit] = either.spans(either.commit)
     assert (commit.attributes or {})[conventions.MESSAGING_OPERATION_TYPE] == "settle"
-    [consumed] = observed.points(messaging_metrics.MESSAGING_CLIENT_CONSUMED_MESSAGES)
-    assert consumed.value == 10
-    durations = observed.points(messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION)
-    names = [point.attributes[conventions.MESSAGING_OPERATION_NAME] for point in durations]
-    assert sorted(names) == ["commit", "poll"]
+    assert "error.type" not in (commit.attributes or {})
+    consumed = either.points(messaging_metrics.MESSAGING_CLIENT_CONSUMED_MESSAGES)
+    assert [point.value for point in consumed] == either.counts
+    durations: Counter[str] = Counter()
+    for point in either.points(messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION):
+        durations[point.attributes[conventions.MESSAGING_OPERATION_NAME]] += point.count
+    assert durations == {"commit": 1, "poll": 1 + len(others)}
+
+
+def test_a_poll_that_raises_has_its_error(either: Observed) -> None:
+    consumer = either.consumer()
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        consumer.poll()
+    [poll] = either.spans("poll")
+    assert (poll.attributes or {})["error.type"] == "WakeupError"
+    assert not poll.status.is_ok
+
+
+def test_a_commit_that_raises_has_its_error(either: Observed) -> None:
+    consumer = either.consumer()
+    settle(take(consumer, either.count))
+    brokers = either.simulation.cluster.brokers
+    for node_id in brokers:
+        either.simulation.cluster.pause(node_id)
+    with pytest.raises(KafkaTimeoutError):
+        consumer.commit(timeout_ms=100)
+    for node_id in brokers:
+        either.simulation.cluster.resume(node_id)
+    [span] = either.spans("commit")
+    assert (span.attributes or {})["error.type"] == "KafkaTimeoutError"
+    assert not span.status.is_ok
+    assert [event.name for event in span.events] == ["exception"]
+
+
+def test_iteration_counts_records(either: Observed) -> None:
+    consumer = either.consumer()
+    for record in islice(consumer, either.count):
+        with consumer.process(record):
+            settle([record])
+    points = either.points(messaging_metrics.MESSAGING_CLIENT_CONSUMED_MESSAGES)
+    assert sum(point.value for point in points) == either.count
+    assert len(either.spans("process orders")) == either.count
+    polls = len(either.spans("poll orders"))
+    assert polls == either.count or (polls and not isinstance(either, ObservedShare))
+
+
+def test_asyncio(either: Observed) -> None:
+    async def run() -> None:
+        async with either.async_consumer() as consumer:
+            [[record]] = (await consumer.poll(60_000, max_records=1)).values()
+            with consumer.process(record):
+                settle([record])
+            settle([await anext(consumer)])
+            await consumer.commit()
+            consumer.wakeup()
+            with pytest.raises(WakeupError):
+                await consumer.poll()
+
+    either.simulation.run(run())
+    [failed] = either.spans("poll")
+    assert (failed.attributes or {})["error.type"] == "WakeupError"
+    assert not failed.status.is_ok
+    poll = either.spans("poll orders")[0]
+    assert (poll.attributes or {})[conventions.MESSAGING_CLIENT_ID] == "billing"
+    assert len(either.spans("process orders")) == 1
+    assert len(either.spans(either.commit)) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_span_around_workers_is_no_parent_of_what_they_process(
+    either: Observed, kind: str
+) -> None:
+    """It would be the parent of all, as long as `run()` lasts. That of a poll it is."""
+    handled: list[int] = []
+
+    def enough() -> bool:
+        return len(handled) == either.count
+
+    async def main() -> None:
+        async with either.async_consumer() as consumer:
+
+            @consumer.traced  # type: ignore[untyped-decorator]
+            async def handle(record: Any) -> None:
+                await asyncio.sleep(0)
+                handled.append(record.offset)
+
+            with either.around():
+                await either.async_workers(consumer, handle).run(until=enough)
+
+    if kind == "asyncio":
+        either.simulation.run(main())
+    else:
+        consumer = either.consumer()
+        handle = consumer.traced(lambda record: handled.append(record.offset))
+        with either.around():
+            either.workers(consumer, handle).run(until=enough)
+    assert [span.parent for span in either.spans("process orders")] == [None] * either.count
+    assert all(either.children("poll orders"))
+    assert either.spans("commit orders")
+
+
+# --- groups --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -179,31 +370,6 @@ def test_asynchronous_commits_end_with_the_response(observed: Observed) -> None:
     consumer.poll(500)
     assert len(offsets) == 1
     assert len(observed.spans("commit")) == 1
-
-
-def test_a_failed_commit_has_its_error(observed: Observed) -> None:
-    consumer = observed.consumer()
-    read(consumer)
-    observed.simulation.cluster.stop(1)
-    with pytest.raises(KafkaTimeoutError):
-        consumer.commit(timeout_ms=100)
-    [span] = observed.spans("commit")
-    assert (span.attributes or {})["error.type"] == "KafkaTimeoutError"
-    assert not span.status.is_ok
-    assert [event.name for event in span.events] == ["exception"]
-
-
-def test_iteration_counts_records(observed: Observed) -> None:
-    consumer = observed.consumer()
-    for number, record in enumerate(consumer, 1):
-        with consumer.process(record):
-            pass
-        if number == 10:
-            break
-    points = observed.points("messaging.client.consumed.messages")
-    assert sum(point.value for point in points) == 10
-    assert len(observed.spans("process orders")) == 10
-    assert observed.spans("poll orders")
 
 
 def test_iteration_is_not_timed_by_a_poll_that_has_ended_or_is_of_another_consumer() -> None:
@@ -292,66 +458,6 @@ def _fields(record: ConsumerRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in ConsumerRecord._fields}
 
 
-def test_asyncio(observed: Observed) -> None:
-    async def run() -> None:
-        async with observed.async_consumer() as consumer:
-            batch = await consumer.poll(5_000)
-            with consumer.process(batch[TP]):
-                pass
-            await consumer.commit()
-
-    observed.simulation.run(run())
-    [poll] = observed.spans("poll orders")
-    assert (poll.attributes or {})[conventions.MESSAGING_CLIENT_ID] == "billing"
-    assert len(observed.spans("process orders")) == 1
-    assert len(observed.spans("commit")) == 1
-
-
-def test_workers(observed: Observed) -> None:
-    consumer = observed.consumer()
-    handled: list[int] = []
-    handle = consumer.traced(lambda record: handled.append(record.offset))
-    workers = simulated_workers(observed.simulation, consumer, handle)
-    workers.run(until=lambda: len(handled) == 10)
-    assert len(observed.spans("process orders")) == 10
-    assert observed.spans("poll orders")
-    assert observed.spans("commit orders")
-
-
-def test_a_span_around_workers_is_no_parent_of_what_they_process(observed: Observed) -> None:
-    """It would be the parent of all, as long as `run()` lasts. That of a poll it is."""
-    consumer = observed.consumer()
-    handled: list[int] = []
-    handle = consumer.traced(lambda record: handled.append(record.offset))
-    workers = simulated_workers(observed.simulation, consumer, handle)
-    with observed.around():
-        workers.run(until=lambda: len(handled) == 10)
-    assert [span.parent for span in observed.spans("process orders")] == [None] * 10
-    assert all(observed.children("poll orders"))
-
-
-def test_a_span_around_workers_for_asyncio_is_no_parent_of_what_they_process(
-    observed: Observed,
-) -> None:
-    handled: list[int] = []
-
-    async def main() -> None:
-        async with observed.async_consumer() as consumer:
-
-            @consumer.traced
-            async def handle(record: ConsumerRecord) -> None:
-                await asyncio.sleep(0)
-                handled.append(record.offset)
-
-            with observed.around():
-                workers = workers_on(observed.simulation, consumer, handle)
-                await workers.run(until=lambda: len(handled) == 10)
-
-    observed.simulation.run(main())
-    assert [span.parent for span in observed.spans("process orders")] == [None] * 10
-    assert all(observed.children("poll orders"))
-
-
 def test_a_span_around_process_and_commits_is_their_parent(observed: Observed) -> None:
     """An asynchronous commit ends later, in the span of another `poll()`."""
     consumer = observed.consumer()
@@ -378,3 +484,116 @@ def test_traced_keeps_coroutines(observed: Observed) -> None:
 
     assert observed.simulation.run(handle(record)) == 0
     assert len(observed.spans("process orders")) == 1
+
+
+# --- share groups ---------------------------------------------------------------------------------
+
+
+def test_a_poll_of_two_partitions_counts_all_records(observed_share: ObservedShare) -> None:
+    consumer = observed_share.consumer()
+    first, *others = sorted(take(consumer, 6), key=lambda each: each.partition)[2:5]
+    both = {TP: [first], TopicPartition("orders", 1): others}
+    before = len(observed_share.spans("poll orders"))
+    consumer._telemetry.on_consume(both)
+    [poll] = observed_share.spans("poll orders")[before:]
+    assert (poll.attributes or {})[conventions.MESSAGING_BATCH_MESSAGE_COUNT] == 3
+    assert conventions.MESSAGING_DESTINATION_PARTITION_ID not in (poll.attributes or {})
+
+
+def test_the_span_of_a_poll_begins_with_it_though_another_task_calls_poll(
+    observed_share: ObservedShare,
+) -> None:
+    """It began with the call that was rejected."""
+
+    async def use() -> None:
+        async with observed_share.async_consumer() as consumer:
+            polling = asyncio.ensure_future(consumer.poll(60_000))
+            await asyncio.sleep(0)
+            with pytest.raises(ConcurrentModificationError):
+                await consumer.poll()
+            assert await polling
+
+    observed_share.simulation.run(use())
+    [rejected] = observed_share.spans("poll")
+    poll = observed_share.spans("poll orders")[0]
+    assert (poll.start_time or 0) < (rejected.start_time or 0)
+
+
+def test_a_commit_names_the_partitions_that_failed(observed_share: ObservedShare) -> None:
+    consumer = observed_share.consumer()
+    records = take(consumer, 6)
+    for record in records:
+        record.accept()
+    observed_share.simulation.cluster.move_leader(TP, 2)
+    outcome = consumer.commit()
+    assert [tp for tp, error in outcome.items() if error is not None] == [TP]
+    [commit] = observed_share.spans("commit orders")
+    assert not commit.status.is_ok
+    assert (commit.attributes or {})["error.type"] == "RecordLockLostError"
+    [event] = commit.events
+    assert (event.attributes or {})[conventions.MESSAGING_DESTINATION_PARTITION_ID] == "0"
+    [point] = [
+        point
+        for point in observed_share.points(messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION)
+        if point.attributes[conventions.MESSAGING_OPERATION_NAME] == "commit"
+    ]
+    assert point.attributes["error.type"] == "RecordLockLostError"
+
+
+@pytest.mark.parametrize("iterates", [False, True])
+def test_nothing_is_accepted_that_a_report_kept_from_the_application(
+    observed_share: ObservedShare, monkeypatch: pytest.MonkeyPatch, iterates: bool
+) -> None:
+    consumer = observed_share.consumer("implicit", consumer_timeout_ms=500)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Telemetry, "on_consume", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(consumer) if iterates else take(consumer, 1)
+    found = list(consumer)
+    assert sorted((record.partition, record.offset) for record in found) == [
+        (partition, offset) for partition in (0, 1) for offset in (0, 1, 2)
+    ]
+
+
+def test_the_next_commit_tells_what_a_report_kept_from_the_application(
+    observed_share: ObservedShare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit that Ctrl-C ended did not return the error, nor did the next one."""
+    consumer = observed_share.consumer()
+    for record in take(consumer, 6):
+        record.accept()
+    observed_share.simulation.cluster.move_leader(TP, 2)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Telemetry, "committed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.commit()
+    outcome = consumer.commit()
+    assert isinstance(outcome.pop(TP), RecordLockLostError)
+    assert outcome == {TopicPartition("orders", 1): None}
+
+
+def test_the_span_of_an_object_that_is_awaited_lasts_until_its_end(
+    observed_share: ObservedShare,
+) -> None:
+    """It ended before the handler began, and never had its error."""
+
+    class Handler:
+        async def __call__(self, _: ShareRecord) -> None:
+            await asyncio.sleep(0)
+            assert trace.get_current_span().get_span_context().is_valid
+            raise ValueError("bad")
+
+    consumer = observed_share.consumer()
+    record, *_ = take(consumer, 1)
+    with pytest.raises(ValueError, match="bad"):
+        asyncio.run(consumer.traced(Handler())(record))
+    [span] = observed_share.spans("process orders")
+    assert (span.attributes or {})["error.type"] == "ValueError"

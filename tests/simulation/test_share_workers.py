@@ -23,6 +23,7 @@ from tests.simulation.sharing import (
     sharing,
     take,
 )
+from tests.simulation.simulated_workers import KINDS, share_workers
 from tests.tier import bytecodes
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
 
@@ -214,15 +215,19 @@ def test_what_ended_a_drain_is_raised_though_the_brokers_do_not_answer(
         simulation.cluster.resume(1)
 
 
-def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers(kind: str) -> None:
     """It waited for default_api_timeout_ms."""
-    with sharing("dead", brokers=1) as (simulation, start):
-        workers = ShareWorkers(start(), print, workers=1, drain_timeout_ms=1_000)
+    options: dict[str, Any] = {"workers": 1, "drain_timeout_ms": 1_000}
+    with (
+        sharing("dead", brokers=1) as (simulation, start),
+        share_workers(kind, simulation, start, lambda _: None, **options) as workers,
+    ):
 
         def ends() -> bool:
             if workers.done:
                 simulation.cluster.pause(1)
-            return workers.done > 0
+            return bool(workers.done)
 
         with pytest.raises(KafkaTimeoutError):
             workers.run(ends)
@@ -319,8 +324,9 @@ def test_a_record_that_its_handler_has_released_is_not_tried_again() -> None:
         assert len(calls) == len(set(calls))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_record_is_used_up_while_many_wait_for_another_attempt(
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was above the limit came back at once, five times, and nobody got it again."""
     monkeypatch.setattr(share_attempts, "MOST_WAITING", 4)
@@ -331,21 +337,22 @@ def test_no_record_is_used_up_while_many_wait_for_another_attempt(
         calls.append((record.offset, record.delivery_count))
         raise ValueError("the database is down")
 
-    with sharing("used up", brokers=1, count=12) as (_, start):
-        workers = ShareWorkers(start(), handle, workers=2, retry=Retry(2, (600_000, 600_000)))
+    def enough() -> bool:
+        nonlocal looks
+        looks += len(calls) >= 4
+        return looks > 40
 
-        def enough() -> bool:
-            nonlocal looks
-            looks += len(calls) >= 4
-            return looks > 4
-
-        workers.run(enough)
+    options: dict[str, Any] = {"workers": 2, "retry": Retry(2, (600_000, 600_000))}
+    with sharing("used up", brokers=1, count=12) as (simulation, start):
+        with share_workers(kind, simulation, start, handle, **options) as workers:
+            workers.run(enough)
         assert len(calls) in (4, 5)
         assert {count for _, count in calls} == {1}
         assert len(take(start(), 12)) == 12
 
 
-def test_a_group_that_was_deleted_is_joined_again() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_that_was_deleted_is_joined_again(kind: str) -> None:
     """The run ended with an error."""
     handled: list[int] = []
 
@@ -357,9 +364,9 @@ def test_a_group_that_was_deleted_is_joined_again() -> None:
                 delete_group(simulation)
                 produce(simulation, TP, 1)
 
-        workers = ShareWorkers(start(), handle, workers=1)
-        end_ms = simulation.clock.now_ms() + 60_000
-        workers.run(lambda: len(handled) == 2 or simulation.clock.now_ms() > end_ms)
+        with share_workers(kind, simulation, start, handle, workers=1) as workers:
+            end_ms = simulation.clock.now_ms() + 60_000
+            workers.run(lambda: len(handled) == 2 or simulation.clock.now_ms() > end_ms)
         assert handled == [0, 1]
 
 

@@ -21,14 +21,9 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka_testing.simulation import Simulation
-from tests.simulation.simulated_workers import simulated_workers
+from tests.simulation.simulated_workers import KINDS, OPTIONS, keyed_workers, simulated_workers
 
 TP = TopicPartition("orders", 0)
-OPTIONS: dict[str, Any] = {
-    "group_id": "billing",
-    "enable_auto_commit": False,
-    "auto_offset_reset": "earliest",
-}
 
 
 def filled(simulation: Simulation, count: int, partitions: int = 1) -> None:
@@ -51,22 +46,31 @@ def committed(simulation: Simulation, tp: TopicPartition = TP) -> Any:
     return simulation.cluster.committed("billing", tp)
 
 
-def test_records_of_a_key_are_handled_in_order_and_others_in_parallel() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_records_of_a_key_are_handled_in_order_and_others_in_parallel(kind: str) -> None:
     with Simulation() as simulation:
         filled(simulation, 300)
-        handled: list[int] = []
-        random = Random(1)
-        workers = simulated_workers(
-            simulation,
-            reader(simulation),
-            lambda record: handled.append(record.offset),
-            key=key_of,
-            duration_ms=lambda: random.randrange(1, 50),
-        )
-        workers.run(until=lambda: len(handled) == 300)
+        random, handled = Random(1), []
+        busy = most_busy = 0
+
+        def duration_ms() -> int:
+            nonlocal busy, most_busy
+            busy += 1
+            most_busy = max(most_busy, busy)
+            return random.randrange(1, 50)
+
+        def handle(record: Any) -> None:
+            nonlocal busy
+            busy -= 1
+            handled.append(record.offset)
+
+        options: dict[str, Any] = {"key": key_of, "duration_ms": duration_ms}
+        with keyed_workers(kind, simulation, handle, **options) as workers:
+            workers.run(until=lambda: workers.done == 300)
         for key in range(7):
             offsets = [offset for offset in handled if offset % 7 == key]
             assert offsets == sorted(offsets)
+        assert most_busy == 4
         assert handled != sorted(handled)
         assert committed(simulation) == 300
 
@@ -147,7 +151,8 @@ def test_a_record_that_fails_is_retried_while_other_keys_go_on() -> None:
         assert committed(simulation) == 70
 
 
-def test_a_record_without_further_attempts_stops_the_run() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_without_further_attempts_stops_the_run(kind: str) -> None:
     with Simulation() as simulation:
         filled(simulation, 20)
         handled: list[int] = []
@@ -157,8 +162,8 @@ def test_a_record_without_further_attempts_stops_the_run() -> None:
                 raise ValueError("broken")
             handled.append(record.offset)
 
-        workers = simulated_workers(simulation, reader(simulation), handle, key=key_of)
-        with pytest.raises(RecordFailedError) as caught:
+        making = keyed_workers(kind, simulation, handle, key=key_of)
+        with making as workers, pytest.raises(RecordFailedError) as caught:
             workers.run()
         assert caught.value.record.offset == 5
         assert caught.value.attempts == 1
@@ -264,21 +269,23 @@ def test_a_poll_ends_as_soon_as_there_is_room() -> None:
         assert simulation.clock.now_ms() < 10_000, "400 calls of 5 ms, four at once"
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("failing", "keys"), [(49, 2_000), (51, 2_000), (99, 2_000), (30, 700)])
-def test_records_in_backoff_hold_up_no_other_key(failing: int, keys: int) -> None:
+def test_records_in_backoff_hold_up_no_other_key(kind: str, failing: int, keys: int) -> None:
     """With more than half of `max_in_flight` in backoff, no other record was handled."""
-    handled, most = handled_beside(failing, keys)
+    handled, most = handled_beside(kind, failing, keys)
     assert handled == [n for n in range(failing, 1_000) if n % keys >= failing]
     assert most <= 200
 
 
-def test_the_records_in_backoff_have_a_limit_too() -> None:
-    handled, most = handled_beside(300, 2_000)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_records_in_backoff_have_a_limit_too(kind: str) -> None:
+    handled, most = handled_beside(kind, 300, 2_000)
     assert not handled
     assert 100 <= most <= 200
 
 
-def handled_beside(failing: int, keys: int) -> tuple[list[int], int]:
+def handled_beside(kind: str, failing: int, keys: int) -> tuple[list[int], int]:
     """Return what is handled of 1,000 records while the first wait, and the most in work."""
     with Simulation() as simulation:
         filled(simulation, 1_000)
@@ -291,17 +298,15 @@ def handled_beside(failing: int, keys: int) -> tuple[list[int], int]:
                 raise ValueError("a service is down")
             handled.append(record.offset)
 
-        workers = simulated_workers(
-            simulation,
-            reader(simulation),
-            handle,
-            key=lambda record: record.offset % keys,
-            max_in_flight=100,
-            retry=Retry(None, backoff_ms=(600_000, 600_000)),
-            drain_timeout_ms=100,
-        )
+        options: dict[str, Any] = {
+            "key": lambda record: record.offset % keys,
+            "max_in_flight": 100,
+            "retry": Retry(None, backoff_ms=(600_000, 600_000)),
+            "drain_timeout_ms": 100,
+        }
         until_ms = simulation.clock.now_ms() + 60_000
-        workers.run(until=lambda: simulation.clock.now_ms() > until_ms)
+        with keyed_workers(kind, simulation, handle, **options) as workers:
+            workers.run(until=lambda: simulation.clock.now_ms() > until_ms)
         return sorted(handled), most[0]
 
 
@@ -424,11 +429,9 @@ def test_a_rebalance_drains_and_hands_over_what_is_done(protocol: dict[str, Any]
         assert set(handled.values()) == {1}, "nothing is repeated, since all commits succeeded"
 
 
-PATTERNS = ["orders.*", SubscriptionPattern("orders.*")]
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_workers_take_over_a_pattern(pattern: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pattern", ["orders.*", SubscriptionPattern("orders.*")])
+def test_workers_take_over_a_pattern(kind: str, pattern: Any) -> None:
     """The application has subscribed to it; a topic that appears later is read too."""
     with Simulation() as simulation:
         filled(simulation, 10)
@@ -444,13 +447,14 @@ def test_workers_take_over_a_pattern(pattern: Any) -> None:
         def handle(record: Any) -> None:
             handled[record.topic, record.offset] += 1
 
-        consumer = simulation.consumer(**OPTIONS, group_protocol="consumer")
-        consumer.subscribe(pattern=pattern)
-        workers = simulated_workers(simulation, consumer, handle, listener=Listener())
-        workers.run(until=lambda: len(handled) == 10)
-        simulation.cluster.create_topic("orders-of-today", 1)
-        simulation.cluster.produce(new := TopicPartition("orders-of-today", 0), *[b"new"] * 10)
-        workers.run(until=lambda: len(handled) == 20)
+        options = {**OPTIONS, "group_protocol": "consumer"}
+        how = {"pattern": pattern, "consumer_options": options, "listener": Listener()}
+        with keyed_workers(kind, simulation, handle, **how) as workers:
+            workers.run(until=lambda: len(handled) == 10)
+            simulation.cluster.create_topic("orders-of-today", 1)
+            new = TopicPartition("orders-of-today", 0)
+            simulation.cluster.produce(new, *[b"new"] * 10)
+            workers.run(until=lambda: len(handled) == 20)
         assert {*handled.values()} == {1}
         assert {*listened} == {TP, new}
         assert [committed(simulation, tp) for tp in (TP, new)] == [10, 10]

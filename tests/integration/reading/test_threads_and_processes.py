@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -10,22 +11,26 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from benchmarks.outages.streaming import Stream
-from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
 from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import (
-    ENDLESS_MS,
     Consume,
     partitions_of,
     poll_until,
     read_all,
     when_blocked,
 )
+from tests.integration.share.share_members import places, produce, take
+from tests.integration.simulated_cluster import Cluster
 from tests.waiting import wait_until
+
+ADVICE = "create a consumer in each process"
 
 
 @pytest.fixture
@@ -162,45 +167,88 @@ def in_fork(check: object) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+KINDS = [KafkaConsumer, ShareConsumer]
+Kind = type[KafkaConsumer] | type[ShareConsumer]
+of_both_kinds = pytest.mark.parametrize("kind", KINDS)
+on_both_clusters = pytest.mark.both_clusters(everyday="simulated")
+
+
+@pytest.fixture
+def start(topic: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Starts a consumer of either kind."""
+
+    def start(kind: Kind, acknowledgement: str = "implicit") -> Any:
+        if kind is ShareConsumer:
+            return request.getfixturevalue("share")(acknowledgement=acknowledgement)
+        return request.getfixturevalue("consume")(topic, group_id=f"group-of-{topic}")
+
+    return start
+
+
+@on_both_clusters
+@of_both_kinds
 def test_the_error_in_a_fork_advises_a_new_consumer(
-    kafka: RealKafka, topic: str, consumer: KafkaConsumer
+    kafka: Cluster, topic: str, start: Callable[..., Any], kind: Kind
 ) -> None:
+    produce(kafka, topic, 4)
+    consumer = start(kind, "explicit")
+    first, second, *others = take(consumer, 4)
+    calls = [lambda: consumer.poll(0), lambda: next(consumer), consumer.commit, consumer.close]
+    if kind is ShareConsumer:
+        calls += [lambda: consumer.acknowledge([], "accept"), consumer.release_all]
+        calls += [first.accept, first.renew]
+
     def check() -> None:
-        for call in (lambda: consumer.poll(0), consumer.commit, consumer.close):
-            with pytest.raises(ForkedConsumerError, match="create a consumer in each process"):
+        for call in calls:
+            with pytest.raises(ForkedConsumerError, match=ADVICE):
                 call()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             consumer.__del__()  # its end in the child has no effect
-        with KafkaConsumer(bootstrap_servers=kafka.bootstrap()) as own:
-            assert own.partitions_for_topic(topic) == {0}
+        with start(kind) as own:
+            assert own.subscription() == {topic}
+            assert kind is ShareConsumer or own.partitions_for_topic(topic) == {0}
 
     in_fork(check)
-    kafka.admin.produce(topic, [b"the parent goes on"])
-    assert len(read_all(consumer, 1)) == 1
-    consumer.commit()
+    if kind is ShareConsumer:
+        first.accept()
+        second.release()
+        assert consumer.commit() == {TopicPartition(topic, 0): None}
+        assert places(take(consumer, 1)) == [(1, 2)]
+        assert all(record.is_locked for record in others)
+    else:
+        kafka.admin.produce(topic, [b"the parent goes on"])
+        assert len(take(consumer, 1)) == 1
+        consumer.commit()
 
 
+@on_both_clusters
+@of_both_kinds
 def test_a_fork_inside_a_loop_takes_no_record(
-    kafka: RealKafka, topic: str, consume: Consume
+    kafka: Cluster,
+    topic: str,
+    start: Callable[..., Any],
+    kind: Kind,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
-    consumer = consume()
-    consumer.assign(partitions_of(topic, 1))
+    """For a few milliseconds, here for a minute, what was at hand was handed out."""
+    monkeypatch.setattr("tandem_kafka.consumer.share.handing._FOLLOWING_MS", 60_000)
+    produce(kafka, topic, 10)
+    consumer = start(kind)
 
     def check() -> None:
         for _ in range(2):
-            with pytest.raises(ForkedConsumerError, match="create a consumer in each process"):
+            with pytest.raises(ForkedConsumerError, match=ADVICE):
                 next(consumer)
 
     seen = []
     for record in consumer:
-        seen.append(record.offset)
-        if record.offset == 4:
+        seen.append((record.offset, getattr(record, "delivery_count", 1)))
+        if record.offset in (4, 6):
             in_fork(check)
         if record.offset == 9:
             break
-    assert seen == list(range(10))
+    assert seen == [(offset, 1) for offset in range(10)]
 
 
 FORKING = """
@@ -244,11 +292,13 @@ def test_forks_that_end_disturb_no_stream(kafka: RealKafka, topic: str) -> None:
     assert done.stdout == "True\n", done.stderr
 
 
+@on_both_clusters
+@of_both_kinds
 def test_an_unclosed_consumer_warns_and_its_thread_ends(
-    network_threads: Callable[[], list[str]], kafka: RealKafka, topic: str
+    network_threads: Callable[[], list[str]], kafka: Cluster, kind: Kind
 ) -> None:
-    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap(), client_id="forgotten")
-    consumer.assign(partitions_of(topic, 1))
+    consumer: Any = kind(bootstrap_servers=kafka.bootstrap(), client_id="forgotten", group_id="g")
+    consumer.subscribe(["nothing"])
     consumer.poll(0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -256,7 +306,7 @@ def test_an_unclosed_consumer_warns_and_its_thread_ends(
         gc.collect()
     (warning,) = [each for each in caught if "forgotten" in str(each.message)]
     assert warning.category is ResourceWarning
-    assert str(warning.message) == "unclosed consumer <KafkaConsumer 'forgotten'>"
+    assert str(warning.message).startswith(f"unclosed consumer <{kind.__name__} 'forgotten'")
     wait_until(lambda: network_threads() == [], "the end of the thread")
 
 
@@ -270,66 +320,64 @@ def test_a_closed_consumer_does_not_warn(kafka: RealKafka) -> None:
 
 
 PROGRAM = """
-import sys
-from benchmarks.outages.streaming import Stream
-from tandem_kafka import KafkaConsumer, TopicPartition
+import json, sys
+import tandem_kafka
 
-servers, topic, group, ending = sys.argv[1:]
-consumer = KafkaConsumer(
-    topic, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest"
-)
-values = []
-while len(values) < 2:
-    for records in consumer.poll(500).values():
-        values += [record.value for record in records]
-print(values, flush=True)
+kind, topic, options, ending = sys.argv[1:]
+
+class Owner:
+    def __init__(self):
+        self.consumer = getattr(tandem_kafka, kind)(topic, **json.loads(options))
+        print(next(self.consumer).value)
+    def __del__(self):
+        if ending == "close":
+            self.consumer.close(timeout_ms=3_600_000)  # longer than the test may take
+            print("closed", flush=True)
+
+owner = Owner()
 if ending == "raise":
     raise LookupError("the program fails")
 if ending == "exit":
     sys.exit(7)
 """
 
+#: The status of a program by how it ends, what it prints, and what it says of its end.
+ENDINGS = {
+    "end": (0, "b'0'\n", ["ResourceWarning: unclosed consumer"]),
+    "exit": (7, "b'0'\n", ["ResourceWarning: unclosed consumer"]),
+    "raise": (1, "b'0'\n", ["ResourceWarning: unclosed consumer", "Traceback", "LookupError"]),
+    # Objects of modules are destroyed when the network thread does not run any more.
+    "close": (0, "b'0'\nclosed\n", ["close() comes after the end of the interpreter"]),
+}
 
-@pytest.mark.parametrize(("ending", "status"), [("end", 0), ("raise", 1), ("exit", 7)])
+
+@on_both_clusters
+@of_both_kinds
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_the_interpreter_ends_with_an_unclosed_consumer(
-    kafka: RealKafka, topic: str, ending: str, status: int
+    kafka: Cluster, topic: str, request: pytest.FixtureRequest, kind: Kind, ending: str
 ) -> None:
-    kafka.admin.produce(topic, [b"1", b"2"])
-    arguments = [kafka.bootstrap(), topic, f"group-of-{topic}", ending]
+    """It waited for a minute for the network thread, which does not run any more."""
+    produce(kafka, topic, 2)
+    if kind is ShareConsumer:
+        options = {"group_id": request.getfixturevalue("group")}
+    else:
+        options = {"group_id": f"group-of-{topic}", "auto_offset_reset": "earliest"}
+    options["bootstrap_servers"] = kafka.bootstrap()
     done = subprocess.run(
-        [sys.executable, "-W", "always::ResourceWarning", "-c", PROGRAM, *arguments],
+        [
+            *(sys.executable, "-W", "always::ResourceWarning", "-c", PROGRAM),
+            *(kind.__name__, topic, json.dumps(options), ending),
+        ],
         capture_output=True,
         text=True,
         timeout=150,
         check=False,
     )
-    assert done.returncode == status, done.stderr
-    assert done.stdout == "[b'1', b'2']\n"
-    assert "ResourceWarning: unclosed consumer" in done.stderr
-    assert ("LookupError" in done.stderr) == (ending == "raise")
-    assert done.stderr.count("Traceback") == (ending == "raise")
-
-
-def test_a_close_at_the_very_end_does_not_wait(kafka: RealKafka, topic: str) -> None:
-    """Objects of modules are destroyed when the network thread does not run any more."""
-    program = f"""
-from tandem_kafka import KafkaConsumer
-
-class Owner:
-    def __init__(self):
-        self.consumer = KafkaConsumer({topic!r}, bootstrap_servers={kafka.bootstrap()!r})
-        self.consumer.poll(100)
-    def __del__(self):
-        self.consumer.close(timeout_ms={ENDLESS_MS})
-        print("closed", flush=True)
-
-owner = Owner()
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=150, check=False
-    )
-    assert ran.stdout == "closed\n", ran.stderr
-    assert "close() comes after the end of the interpreter" in ran.stderr
+    status, printed, said = ENDINGS[ending]
+    assert (done.returncode, done.stdout) == (status, printed), done.stderr
+    assert all(each in done.stderr for each in said), done.stderr
+    assert done.stderr.count("Traceback") == said.count("Traceback"), done.stderr
 
 
 @pytest.mark.behaviour(117)

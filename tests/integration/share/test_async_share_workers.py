@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 
 from tandem_kafka import AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
-from tandem_kafka.workers import AsyncShareWorkers, Retry
+from tandem_kafka.workers import AsyncShareWorkers
 from tests.integration.share.share_members import (
     Share,
     ends_when,
@@ -76,56 +74,6 @@ def test_many_tasks_handle_each_record_once(
     assert quiet(share())
 
 
-def test_a_record_is_tried_again_and_then_rejected(
-    kafka: Cluster, topic: str, run: Any, share: Share
-) -> None:
-    produce(kafka, topic, 4)
-    calls: Counter[int] = Counter()
-
-    async def handle(record: Any) -> None:
-        calls[record.offset] += 1
-        if record.offset == 1 or (record.offset == 2 and calls[2] < 2):
-            raise ValueError(record.offset)
-        if record.offset == 3 and calls[3] < 2:
-            raise asyncio.CancelledError  # something that it awaited was cancelled
-
-    async def main(consumer: AsyncShareConsumer) -> None:
-        workers = AsyncShareWorkers(consumer, handle, retry=Retry(3, backoff_ms=(10, 50)))
-        await workers.run(ends_when(lambda: calls.total() == 8))
-
-    run(main)
-    assert calls == {0: 1, 1: 3, 2: 2, 3: 2}
-    assert quiet(share())
-
-
-@pytest.mark.parametrize("kind", ["coroutine", "function"])
-def test_a_function_takes_what_cannot_be_handled(
-    kafka: Cluster, topic: str, run: Any, share: Share, kind: str
-) -> None:
-    produce(kafka, topic, 3)
-    letters: list[tuple[int, str, int]] = []
-
-    def function(record: Any, error: Exception, attempts: int) -> None:
-        letters.append((record.offset, str(error), attempts))
-        if record.offset == 2 and record.delivery_count == 1:
-            raise OSError("no room for letters")
-
-    async def coroutine(record: Any, error: Exception, attempts: int) -> None:
-        function(record, error, attempts)
-
-    async def handle(record: Any) -> None:
-        raise ValueError(f"no {record.offset}")
-
-    async def main(consumer: AsyncShareConsumer) -> None:
-        otherwise = coroutine if kind == "coroutine" else function
-        workers = AsyncShareWorkers(consumer, handle, otherwise=otherwise)
-        await workers.run(ends_when(lambda: len(letters) == 4))
-
-    run(main)
-    assert sorted(letters) == [(0, "no 0", 1), (1, "no 1", 1), (2, "no 2", 1), (2, "no 2", 1)]
-    assert quiet(share())
-
-
 def test_a_cancelled_run_releases_what_was_not_done(
     kafka: Cluster, topic: str, run: Any, share: Share
 ) -> None:
@@ -180,24 +128,6 @@ def test_a_run_is_cancelled_while_a_handler_ends(
         assert running.cancelled()
 
     run(main)
-
-
-def test_a_signal_ends_a_run(kafka: Cluster, topic: str, run: Any, share: Share) -> None:
-    produce(kafka, topic, 2)
-
-    async def handle(record: Any) -> None:
-        if record.offset == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-            raise ValueError
-
-    async def main(consumer: AsyncShareConsumer) -> Workers:
-        retry = Retry(5, backoff_ms=(60_000, 60_000))
-        workers = AsyncShareWorkers(consumer, handle, retry=retry)
-        await workers.run(ends_when(lambda: False), signals=[signal.SIGTERM])
-        return workers
-
-    assert run(main).done == 1
-    assert places(take(share(), 1)) == [(1, 2)]
 
 
 def test_a_handler_that_does_not_return_in_time_is_cancelled(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from tests.integration.share.share_members import (
     take,
 )
 from tests.integration.simulated_cluster import Cluster
+from tests.simulation.simulated_workers import KINDS, Blocking
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
@@ -32,6 +35,43 @@ pytestmark = pytest.mark.both_clusters(everyday="simulated")
 @pytest.fixture
 def consumer(share: Share) -> ShareConsumer:
     return share(acknowledgement="explicit")
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """The kind of the workers."""
+    return str(request.param)
+
+
+@pytest.fixture
+def workers_of(kind: str, kafka: Cluster, topic: str, share: Share, group: str) -> Iterator[Any]:
+    """Makes workers of either kind, with ordinary functions, whose run blocks."""
+    if kind == "threads":
+        yield lambda *given, **options: ShareWorkers(
+            share(acknowledgement="explicit"), *given, **options
+        )
+        return
+
+    with asyncio.Runner() as runner:
+        consumer: AsyncShareConsumer = AsyncShareConsumer(
+            topic,
+            bootstrap_servers=kafka.bootstrap(),
+            group_id=group,
+            acknowledgement="explicit",
+        )
+        runner.run(consumer.start())
+
+        def make(handle: Callable[[Any], object], **options: Any) -> Blocking:
+            async def coroutine(record: Any) -> None:
+                handle(record)
+
+            async def made() -> AsyncShareWorkers[Any, Any]:
+                return AsyncShareWorkers(consumer, coroutine, **options)
+
+            return Blocking(runner, runner.run(made()))
+
+        yield make
+        runner.run(consumer.close())
 
 
 @pytest.mark.every_version
@@ -56,20 +96,24 @@ def test_many_threads_handle_each_record_once(
 
 
 def test_a_record_is_tried_again_and_then_rejected(
-    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
+    kafka: Cluster, topic: str, share: Share, kind: str, workers_of: Any
 ) -> None:
-    produce(kafka, topic, 3)
+    produce(kafka, topic, 4)
     calls: Counter[int] = Counter()
+    # What a coroutine awaited was cancelled.
+    error = asyncio.CancelledError if kind == "asyncio" else LookupError
 
     def handle(record: Any) -> None:
         calls[record.offset] += 1
         assert record.delivery_count == 1
         if record.offset == 1 or (record.offset == 2 and calls[2] < 2):
             raise ValueError(record.offset)
+        if record.offset == 3 and calls[3] < 2:
+            raise error
 
-    retry = Retry(3, backoff_ms=(10, 50))
-    ShareWorkers(consumer, handle, retry=retry).run(ends_when(lambda: calls.total() == 6))
-    assert calls == {0: 1, 1: 3, 2: 2}
+    workers = workers_of(handle, retry=Retry(3, backoff_ms=(10, 50)))
+    workers.run(ends_when(lambda: calls.total() == 8))
+    assert calls == {0: 1, 1: 3, 2: 2, 3: 2}
     assert quiet(share())
 
 
@@ -89,21 +133,30 @@ def test_a_record_is_released_for_another_consumer(
     assert quiet(share())
 
 
+@pytest.mark.parametrize(
+    ("kind", "awaited"),
+    [("threads", False), ("asyncio", False), ("asyncio", True)],
+    indirect=["kind"],
+)
 def test_a_function_takes_what_cannot_be_handled(
-    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
+    kafka: Cluster, topic: str, share: Share, workers_of: Any, awaited: bool
 ) -> None:
     produce(kafka, topic, 3)
     letters: list[tuple[int, str, int]] = []
 
-    def otherwise(record: Any, error: Exception, attempts: int) -> None:
+    def function(record: Any, error: Exception, attempts: int) -> None:
         letters.append((record.offset, str(error), attempts))
         if record.offset == 2 and record.delivery_count == 1:
             raise OSError("no room for letters")
 
+    async def coroutine(record: Any, error: Exception, attempts: int) -> None:
+        function(record, error, attempts)
+
     def handle(record: Any) -> None:
         raise ValueError(f"no {record.offset}")
 
-    ShareWorkers(consumer, handle, otherwise=otherwise).run(ends_when(lambda: len(letters) == 4))
+    workers = workers_of(handle, otherwise=coroutine if awaited else function)
+    workers.run(ends_when(lambda: len(letters) == 4))
     assert sorted(letters) == [(0, "no 0", 1), (1, "no 1", 1), (2, "no 2", 1), (2, "no 2", 1)]
     assert quiet(share())
 
@@ -128,7 +181,7 @@ def test_a_handler_may_take_longer_than_a_lock(
 
 
 def test_a_signal_ends_a_run_and_releases_what_waits(
-    kafka: Cluster, topic: str, group: str, consumer: ShareConsumer, share: Share
+    kafka: Cluster, topic: str, group: str, share: Share, workers_of: Any
 ) -> None:
     # Longer than a slow machine may stall, which would deliver the record once more.
     kafka.admin.configure_group(group, {"share.record.lock.duration.ms": "30000"})
@@ -140,7 +193,7 @@ def test_a_signal_ends_a_run_and_releases_what_waits(
             raise ValueError
 
     retry = Retry(5, backoff_ms=(60_000, 60_000))
-    workers = ShareWorkers(consumer, handle, retry=retry)
+    workers = workers_of(handle, retry=retry)
     workers.run(ends_when(lambda: False), signals=[signal.SIGTERM])
     assert workers.done == 1
     assert places(take(share(), 1)) == [(1, 2)]
