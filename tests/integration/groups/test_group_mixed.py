@@ -260,6 +260,7 @@ def test_the_sticky_assignor_is_shared_with_kafka_python(
         group_id=f"group-{topic}",
         session_timeout_ms=6_000,
         heartbeat_interval_ms=300,
+        metadata_max_age_ms=500,  # it may lead before it knows the partitions
         **strategy,
     )
     try:
