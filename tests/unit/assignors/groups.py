@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tandem_kafka.assignors.group import Assignment, Member, Topics
 from tandem_kafka.types import TopicPartition
@@ -10,31 +10,15 @@ from tandem_kafka.types import TopicPartition
 __all__ = [
     "RACKS",
     "as_text",
+    "check_racks",
     "in_racks",
     "member",
-    "mismatches",
     "partitions",
     "without_racks",
 ]
 
 #: The racks of Kafka's examples, in the order of brokers and members.
 RACKS = ("a", "b", "c", "d", "e", "f")
-
-#: Examples in which range and round-robin agree: partitions by topic, topics by member, the result.
-ALIKE: list[tuple[dict[str, int], dict[str, str], dict[str, str]]] = [
-    ({}, {"c1": ""}, {"c1": ""}),
-    ({}, {"c1": "unknown"}, {"c1": ""}),
-    ({"t1": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
-    ({"t1": 3, "other": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
-    ({"t1": 1, "t2": 2}, {"c1": "t1 t2"}, {"c1": "t1-0, t2-0, t2-1"}),
-    ({"t1": 1}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": ""}),
-    ({"t1": 2}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": "t1-1"}),
-    (
-        {"t1": 3, "t2": 2},
-        {"c1": "t1", "c2": "t1 t2", "c3": "t1"},
-        {"c1": "t1-0", "c2": "t1-1, t2-0, t2-1", "c3": "t1-2"},
-    ),
-]
 
 
 def partitions(text: str) -> tuple[TopicPartition, ...]:
@@ -93,3 +77,27 @@ def mismatches(assignment: Assignment, members: Iterable[Member], topics: Topics
         if each.rack
         for tp in assignment[each.member_id]
     )
+
+
+def check_racks(
+    assign: Callable[[Iterable[Member], Topics], Assignment],
+    counts: Mapping[str, int],
+    racks: tuple[int, Sequence[str | None], Sequence[str | None]],
+    subscriptions: Sequence[str],
+    expected: Sequence[str],
+    mismatched: int | None = None,
+    *,
+    owned: Sequence[str] | None = None,
+) -> None:
+    """Check what members get with so many replicas, on brokers and members in these racks."""
+    replicas, broker_racks, member_racks = racks
+    topics = in_racks(counts, replicas, broker_racks)
+    given = zip(subscriptions, owned or [""] * len(subscriptions), member_racks, strict=True)
+    members = [
+        member(f"consumer{index}", subscription, had, rack=rack)
+        for index, (subscription, had, rack) in enumerate(given)
+    ]
+    assignment = assign(members, topics)
+    assert [*as_text(assignment).values()] == [*expected]
+    if mismatched is not None:
+        assert mismatches(assignment, members, topics) == mismatched

@@ -1,64 +1,15 @@
-"""The range assignor, with Kafka's published examples."""
+"""The range assignor and racks (KIP-881), with Kafka's published examples."""
 
 from __future__ import annotations
 
 import pytest
 
 from tandem_kafka.assignors.range import assign_range
-from tests.unit.assignors.groups import (
-    ALIKE,
-    RACKS,
-    as_text,
-    in_racks,
-    member,
-    mismatches,
-    without_racks,
-)
+from tests.unit.assignors.groups import RACKS, check_racks
 
 A, B, C = RACKS[:3]
 ABC = (A, B, C)
 NO_RACKS = (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("counts", "subscriptions", "expected"),
-    [
-        *ALIKE,
-        (
-            {"t0": 3, "t1": 3},
-            {"c0": "t0 t1", "c1": "t0 t1"},
-            {"c0": "t0-0, t0-1, t1-0, t1-1", "c1": "t0-2, t1-2"},
-        ),
-    ],
-)
-def test_each_topic_is_divided_into_ranges(counts, subscriptions, expected):
-    members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
-    assert as_text(assign_range(members, without_racks(**counts))) == expected
-
-
-def test_static_members_come_first_by_instance_id():
-    topics = without_racks(t1=3, t2=3)
-    first, second = "t1-0, t1-1, t2-0, t2-1", "t1-2, t2-2"
-    static = member("b", "t1 t2", instance="i1")
-    for other in (member("a", "t1 t2", instance="i2"), member("a", "t1 t2")):
-        assert as_text(assign_range([other, static], topics)) == {"a": second, "b": first}
-
-
-def test_static_members_keep_their_partitions_with_new_member_ids():
-    topics = without_racks(t1=5, t2=4)
-    expected = {
-        "i1": "t1-0, t1-1, t2-0",
-        "i2": "t1-2, t2-1",
-        "i3": "t1-3, t2-2",
-        None: "t1-4, t2-3",
-    }
-    for ids in ("1234", "1235", "9174"):
-        members = [
-            member(member_id, "t1 t2", instance=instance)
-            for member_id, instance in zip(ids, expected, strict=True)
-        ]
-        assigned = as_text(assign_range(members, topics))
-        assert {each.instance_id: assigned[each.member_id] for each in members} == expected
 
 
 #: Partitions by topic, subscriptions, and the assignment if racks make no difference.
@@ -114,7 +65,8 @@ EQUAL_COUNTS_UNEQUAL = (
 )
 def test_racks_are_ignored_if_they_make_no_difference(group, replicas, broker_racks, member_racks):
     counts, subscriptions, expected = group
-    check(counts, replicas, broker_racks, member_racks, subscriptions, expected)
+    racks = (replicas, broker_racks, member_racks)
+    check_racks(assign_range, counts, racks, subscriptions, expected)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +139,8 @@ def test_kip_881_members_get_partitions_of_their_racks(
     group, replicas, broker_racks, expected, mismatched
 ):
     counts, subscriptions, _ = group
-    check(counts, replicas, broker_racks, ABC, subscriptions, expected, mismatched=mismatched)
+    racks = (replicas, broker_racks, ABC)
+    check_racks(assign_range, counts, racks, subscriptions, expected, mismatched)
 
 
 PAIRS = {"t1": 6, "t2": 6, "t3": 2, "t4": 2}
@@ -249,9 +202,8 @@ TOGETHER_IN_ORDER = [
 def test_co_partitioned_topics_share_racks_too(
     subscriptions, replicas, broker_racks, expected, mismatched
 ):
-    check(
-        PAIRS, replicas, broker_racks, (A, B, B, A), subscriptions, expected, mismatched=mismatched
-    )
+    racks = (replicas, broker_racks, (A, B, B, A))
+    check_racks(assign_range, PAIRS, racks, subscriptions, expected, mismatched)
 
 
 def test_topics_of_three_sizes_are_co_partitioned_by_size():
@@ -262,24 +214,10 @@ def test_topics_of_three_sizes_are_co_partitioned_by_size():
         "t1-2, t1-3, t2-2, t2-3, t3-1, t4-1, t5-2, t6-2",
         "t1-4, t1-5, t2-4, t2-5, t5-3, t6-3",
     ]
-    check(counts, 3, NO_RACKS, ABC, subscriptions, in_order)
+    check_racks(assign_range, counts, (3, NO_RACKS, ABC), subscriptions, in_order)
     by_racks = [
         "t1-0, t1-2, t2-0, t2-2, t3-0, t4-0, t5-1, t6-1",
         "t1-1, t1-3, t2-1, t2-3, t3-1, t4-1, t5-2, t6-2",
         "t1-4, t1-5, t2-4, t2-5, t5-0, t5-3, t6-0, t6-3",
     ]
-    check(counts, 2, ABC, ABC, subscriptions, by_racks, mismatched=0)
-
-
-def check(
-    counts, replicas, broker_racks, member_racks, subscriptions, expected, *, mismatched=None
-):
-    topics = in_racks(counts, replicas, broker_racks)
-    members = [
-        member(f"consumer{index}", subscription, rack=rack)
-        for index, (subscription, rack) in enumerate(zip(subscriptions, member_racks, strict=True))
-    ]
-    assignment = assign_range(members, topics)
-    assert list(as_text(assignment).values()) == expected
-    if mismatched is not None:
-        assert mismatches(assignment, members, topics) == mismatched
+    check_racks(assign_range, counts, (2, ABC, ABC), subscriptions, by_racks, 0)

@@ -5,51 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.assignors.sticky import assign_cooperative_sticky, assign_sticky
-from tests.unit.assignors.groups import RACKS, as_text, in_racks, member, mismatches, without_racks
+from tests.unit.assignors.groups import RACKS, as_text, check_racks, member, without_racks
 
 A, B, C = RACKS[:3]
 ABC = (A, B, C)
 NO_RACKS = (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("counts", "subscriptions", "expected"),
-    [
-        ({}, {"c1": ""}, {"c1": ""}),
-        ({"t1": 0}, {"c1": "t1"}, {"c1": ""}),
-        ({"t1": 3}, {"c1": "t1"}, {"c1": "t1-0, t1-1, t1-2"}),
-        ({"t1": 1, "t2": 2}, {"c1": "t1 t2"}, {"c1": "t1-0, t2-0, t2-1"}),
-        ({"t1": 2}, {"c1": "t1", "c2": "t1"}, {"c1": "t1-0", "c2": "t1-1"}),
-        (
-            {"t1": 3, "t2": 2},
-            {"c1": "t1", "c2": "t1 t2", "c3": "t1"},
-            {"c1": "t1-0, t1-2", "c2": "t2-0, t2-1", "c3": "t1-1"},
-        ),
-        (
-            {"t1": 3, "t2": 3},
-            {"c1": "t1 t2", "c2": "t1 t2"},
-            {"c1": "t1-0, t1-2, t2-1", "c2": "t1-1, t2-0, t2-2"},
-        ),
-        (
-            {"t0": 2, "t1": 2, "t2": 2, "t3": 2},
-            {"c0": "t0 t1 t2 t3", "c1": "t0 t1 t2 t3", "c2": "t0 t1 t2 t3"},
-            {"c0": "t0-0, t1-1, t3-0", "c1": "t0-1, t2-0, t3-1", "c2": "t1-0, t2-1"},
-        ),
-        (
-            {"t0": 1, "t1": 2, "t2": 3},
-            {"c0": "t0", "c1": "t0 t1", "c2": "t0 t1 t2"},
-            {"c0": "t0-0", "c1": "t1-0, t1-1", "c2": "t2-0, t2-1, t2-2"},
-        ),
-        (
-            {"t1": 2, "t2": 1, "t3": 2, "t4": 1, "t5": 2},
-            {"c1": "t1 t2 t3 t4 t5", "c2": "t1 t3 t5", "c3": "t1 t3 t5", "c4": "t1 t2 t3 t4 t5"},
-            {"c1": "t2-0, t3-0", "c2": "t1-0, t3-1", "c3": "t1-1, t5-0", "c4": "t4-0, t5-1"},
-        ),
-    ],
-)
-def test_a_new_group_is_balanced(counts, subscriptions, expected):
-    members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
-    assert as_text(assign_sticky(members, without_racks(**counts))) == expected
 
 
 @pytest.mark.parametrize(
@@ -275,7 +235,6 @@ IN_A_ROW = (
     "t1-5, t2-0, t2-1, t2-2, t2-3",
     "t2-4, t2-5, t2-6, t3-0, t3-1",
 )
-NOTHING = ("", "", "")
 
 
 @pytest.mark.parametrize(
@@ -296,8 +255,8 @@ NOTHING = ("", "", "")
 def test_racks_are_ignored_if_they_make_no_difference(
     assign, subscriptions, expected, racks, mismatched
 ):
-    check(assign, subscriptions, racks, NOTHING, expected, mismatched)
-    check(assign, subscriptions, racks, expected, expected, mismatched)
+    check_racks(assign, COUNTS, racks, subscriptions, expected, mismatched)
+    check_racks(assign, COUNTS, racks, subscriptions, expected, mismatched, owned=expected)
 
 
 @pytest.mark.parametrize("assign", [assign_sticky, assign_cooperative_sticky])
@@ -314,9 +273,9 @@ def test_kip_881_members_get_partitions_of_their_racks(
     assign, subscriptions, replicas, expected, mismatched
 ):
     racks = (replicas, ABC, ABC)
-    check(assign, subscriptions, racks, NOTHING, expected, mismatched)
+    check_racks(assign, COUNTS, racks, subscriptions, expected, mismatched)
     if mismatched == 0:
-        check(assign, subscriptions, racks, expected, expected, mismatched)
+        check_racks(assign, COUNTS, racks, subscriptions, expected, mismatched, owned=expected)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +304,8 @@ def test_kip_881_a_cooperative_round_moves_partitions_to_their_racks(
     subscriptions, replicas, owned, expected, mismatched
 ):
     racks = (replicas, ABC, ABC)
-    check(assign_cooperative_sticky, subscriptions, racks, owned, expected, mismatched)
+    assign = assign_cooperative_sticky
+    check_racks(assign, COUNTS, racks, subscriptions, expected, mismatched, owned=owned)
 
 
 @pytest.mark.parametrize(
@@ -391,16 +351,3 @@ def test_small_groups_with_racks_are_assigned_as_by_kafka(racks, members, expect
     """The assignments of Kafka 4.3 for these groups."""
     topics = {name: dict(enumerate(map(frozenset, each))) for name, each in racks.items()}
     assert as_text(assign_sticky(members, topics)) == expected
-
-
-def check(assign, subscriptions, racks, owned, expected, mismatched):
-    replicas, broker_racks, member_racks = racks
-    topics = in_racks(COUNTS, replicas, broker_racks)
-    members = [
-        member(f"consumer{index}", subscriptions[index], owned[index], rack=member_racks[index])
-        for index in range(3)
-    ]
-    assignment = assign(members, topics)
-    assert tuple(as_text(assignment).values()) == expected
-    if mismatched is not None:
-        assert mismatches(assignment, members, topics) == mismatched
