@@ -26,7 +26,7 @@ help:
 	@echo "make dist-check  inspect what is in dist/"
 	@echo "make bench  this consumer beside others on one Kafka"
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
-	@echo "make others  kafka-python's own tests with this consumer, on a real Kafka (downloads them; one minute)"
+	@echo "make others  tests of other clients, which it downloads: kafka-python's with this consumer, franz-go's on the simulated cluster (needs Go)"
 	@echo "make profile  where the time goes while a topic is read"
 	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark: PYSPARK='4.0.*'; needs Java 17+)"
 	@echo "make spark-kills  Spark jobs that are killed and started again 20 times each"
@@ -103,7 +103,7 @@ chaos: $(VENV)/.test
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
 others: $(VENV)/.others
-	@$(BIN)/python -m tests.others
+	@$(BIN)/python -m tests.others $(ARGS)
 
 profile: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.profile $(ARGS)

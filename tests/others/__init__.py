@@ -1,1 +1,1 @@
-"""The tests of other clients, with this consumer in the place of theirs."""
+"""Tests of other clients, with this consumer or on the simulated cluster."""

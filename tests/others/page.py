@@ -1,18 +1,29 @@
-"""The results for the manual (docs/coming-from/kafka-python.md)."""
+"""The results for the manual, as Markdown."""
 
 from __future__ import annotations
 
-from tests.others.kafka_python import SUITE
+from tests.others import franz_go, kafka_python
+from tests.others.suite import Suite
 
-__all__ = ["table"]
+__all__ = ["of_franz_go", "of_kafka_python"]
 
 
-def table() -> str:
-    """Return one row for each file of tests, as Markdown."""
+def of_kafka_python() -> str:
+    """Return the table of docs/coming-from/kafka-python.md."""
+    return _table(kafka_python.SUITE)
+
+
+def of_franz_go() -> str:
+    """Return the table of docs/explained/simulation.md."""
+    return _table(franz_go.SUITE)
+
+
+def _table(suite: Suite) -> str:
+    """One row for each file of tests."""
     lines = ["| file | tests | passed | left out |", "|---|---:|---:|---|"]
-    for file, tests in SUITE.tests.items():
+    for file, tests in suite.tests.items():
         reasons = []
-        for test, left_out in SUITE.left_out.items():
+        for test, left_out in suite.left_out.items():
             if test.startswith(f"{file}::"):
                 runs = " in some runs" if left_out.sometimes else ""
                 reasons.append(f"`{test.removeprefix(f'{file}::')}`{runs}: {left_out.reason}")

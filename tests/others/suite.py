@@ -25,15 +25,17 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Suite:
-    """The tests of a client that make a consumer.
+    """The tests of a client that concern this project.
 
     Attributes:
-        package: The client's name in the package registry.
+        package: The client's name in its registry.
+        control: Where they must pass first.
         tests: The number of tests in each file.
         left_out: Those that do not pass, by file and name, as in `test/test_a.py::test_b[1]`.
     """
 
     package: str
+    control: str
     tests: Mapping[str, int]
     left_out: Mapping[str, LeftOut]
 
@@ -54,13 +56,13 @@ def results(report: Path) -> dict[str, str]:
 
 
 def problems(suite: Suite, original: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[str]:
-    """Say what differs from the table, with the client's consumer and with this one."""
+    """Say what differs from the table: in the results of the control, and in those here."""
     yield from _of_the_table(suite, ours)
     for test in original.keys() ^ ours.keys():
-        yield f"{test} ran with one of the two consumers only"
+        yield f"{test} ran once of two times"
     for test, verdict in original.items():
         if verdict != "passed" and test not in suite.left_out:
-            yield f"{test} {verdict} with {suite.package} itself"
+            yield f"{test} {verdict} {suite.control}"
     for test, verdict in ours.items():
         left_out = suite.left_out.get(test)
         if left_out is None and verdict != "passed":
@@ -73,6 +75,6 @@ def _of_the_table(suite: Suite, ours: Mapping[str, str]) -> Iterator[str]:
     for file, expected in suite.tests.items():
         found = sum(test.startswith(f"{file}::") for test in ours)
         if found != expected:
-            yield f"{file} has {found} tests that make a consumer, and {expected} in the table"
+            yield f"{file} has {found} tests, and {expected} in the table"
     for test in suite.left_out.keys() - ours.keys():
         yield f"{test} is left out, and does not exist"

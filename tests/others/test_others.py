@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.others.__main__ import unpack_tests
-from tests.others.kafka_python import SUITE
-from tests.others.page import table
+from tests.others import franz_go, kafka_python, page
+from tests.others.kafka_python import unpack_tests
 from tests.others.suite import LeftOut, Suite, problems, results
 from tests.sources import ROOT
 
@@ -43,6 +43,7 @@ def test_each(number): assert number == 1
 FILE = "test/test_it.py"
 A_SUITE = Suite(
     "client",
+    "with its own consumer",
     {FILE: 4},
     {
         f"{FILE}::test_private": LeftOut("reads a private attribute"),
@@ -89,25 +90,25 @@ def test_results_as_in_the_table_are_no_problem() -> None:
         ({}, {"test_one": "failed"}, [f"{FILE}::test_one failed"]),
         ({}, {"test_one": "skipped"}, [f"{FILE}::test_one skipped"]),
         ({}, {"test_private": "passed"}, [f"{FILE}::test_private is left out, and passed"]),
-        ({"test_two": "failed"}, {}, [f"{FILE}::test_two failed with client itself"]),
+        ({"test_two": "failed"}, {}, [f"{FILE}::test_two failed with its own consumer"]),
         (
             {"test_new": "passed"},
             {"test_new": "passed"},
-            [f"{FILE} has 5 tests that make a consumer, and 4 in the table"],
+            [f"{FILE} has 5 tests, and 4 in the table"],
         ),
         (
             {},
             {"test_two": None},
             [
-                f"{FILE} has 3 tests that make a consumer, and 4 in the table",
-                f"{FILE}::test_two ran with one of the two consumers only",
+                f"{FILE} has 3 tests, and 4 in the table",
+                f"{FILE}::test_two ran once of two times",
             ],
         ),
         (
             {"test_luck": None},
             {"test_luck": None},
             [
-                f"{FILE} has 3 tests that make a consumer, and 4 in the table",
+                f"{FILE} has 3 tests, and 4 in the table",
                 f"{FILE}::test_luck is left out, and does not exist",
             ],
         ),
@@ -124,8 +125,29 @@ def _changed(verdicts: dict[str, str], changes: dict[str, str | None]) -> dict[s
     return {test: verdict for test, verdict in changed.items() if verdict is not None}
 
 
-def test_no_result_at_all_is_a_problem() -> None:
-    assert [*problems(SUITE, {}, {})]
+@pytest.mark.parametrize("suite", [kafka_python.SUITE, franz_go.SUITE])
+def test_no_result_at_all_is_a_problem(suite: Suite) -> None:
+    assert [*problems(suite, {}, {})]
+
+
+def test_results_are_read_from_events_of_go() -> None:
+    events = [
+        {"Action": "start"},
+        *({"Action": "run", "Test": f"Test{name}"} for name in ("A", "B", "C", "D")),
+        {"Action": "fail", "Test": "TestA/part"},
+        {"Action": "fail", "Test": "TestA"},
+        {"Action": "pass", "Test": "TestB/part"},
+        {"Action": "pass", "Test": "TestB"},
+        {"Action": "skip", "Test": "TestC"},
+        {"Action": "pass", "Test": "TestD/part"},
+        {"Action": "fail"},
+    ]
+    assert franz_go.results(json.dumps(event).encode() for event in events) == {
+        "pkg/kgo::TestA": "failed",
+        "pkg/kgo::TestB": "passed",
+        "pkg/kgo::TestC": "skipped",
+        "pkg/kgo::TestD": "failed",
+    }
 
 
 def test_only_the_tests_of_a_source_distribution_are_unpacked(tmp_path: Path) -> None:
@@ -142,18 +164,27 @@ def test_only_the_tests_of_a_source_distribution_are_unpacked(tmp_path: Path) ->
     assert files == {"test/__init__.py", "test/test_it.py"}
 
 
-def test_the_table_names_tests_of_its_files_and_a_reason_for_each() -> None:
-    for test, left_out in SUITE.left_out.items():
+@pytest.mark.parametrize(
+    ("suite", "table"),
+    [
+        (kafka_python.SUITE, page.of_kafka_python()),
+        (franz_go.SUITE, page.of_franz_go()),
+    ],
+)
+def test_the_table_names_tests_of_its_files_and_a_reason_for_each(suite: Suite, table: str) -> None:
+    for test, left_out in suite.left_out.items():
         file, _, name = test.partition("::")
-        assert file in SUITE.tests
-        assert name.startswith("test_")
+        assert file in suite.tests
+        assert name.lower().startswith("test")
         assert left_out.reason
-        assert f"`{name}`" in table()
-        assert left_out.reason in table()
+        assert f"`{name}`" in table
+        assert left_out.reason in table
 
 
-def test_the_manual_names_the_release_whose_tests_run() -> None:
+def test_the_manual_names_the_releases_whose_tests_run() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    (pinned,) = [line for line in groups["others"] if line.startswith(SUITE.package)]
-    page = (ROOT / "docs/coming-from/kafka-python.md").read_text(encoding="utf-8")
-    assert f"kafka-python's own tests ({pinned.partition('==')[2]})" in page
+    (pinned,) = [line for line in groups["others"] if line.startswith("kafka-python[")]
+    text = (ROOT / "docs/coming-from/kafka-python.md").read_text(encoding="utf-8")
+    assert f"kafka-python's own tests ({pinned.partition('==')[2]})" in text
+    text = (ROOT / "docs/explained/simulation.md").read_text(encoding="utf-8")
+    assert f"franz-go, a client for Go ({franz_go.RELEASE})" in text
