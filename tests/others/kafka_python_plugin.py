@@ -70,7 +70,7 @@ class _Service:
 
 
 def _add_the_missing_module() -> None:
-    """The source distribution has no `test/service.py`, which their fixtures import."""
+    """The source distribution has no module `test.service`, which their fixtures import."""
     module: Any = ModuleType("test.service")
     module.ExternalService = module.SpawnedService = _Service
     sys.modules[module.__name__] = module

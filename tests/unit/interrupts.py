@@ -16,7 +16,11 @@ import pytest
 __all__ = ["UNAWAITED", "Interrupter", "behind_store", "coroutines_end_here"]
 
 #: An interrupt between making a coroutine and running it. Python then warns; no state has changed.
-UNAWAITED = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+#: Where the collector finds it in a namedtuple's `__new__`, Python cannot import `warnings`.
+UNAWAITED = pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited:RuntimeWarning",
+    "ignore:Exception ignored in. <coroutine object:pytest.PytestUnraisableExceptionWarning",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

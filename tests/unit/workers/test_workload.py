@@ -390,12 +390,17 @@ def test_a_backlog_is_tried_again_before_all_calls_have_ended() -> None:
     workload.restore(part, None, DoneMap())
     workload.hand_out_backlog()
     assert part.backlog
+    workload.admit({}, {TPS[0]: OffsetAndMetadata(360, "", EPOCH)}, {})  # as far as poll() read
     called: list[int] = []
     workload.on_room = lambda: called.append(workload.in_flight)
     while not called and (task := workload.take()) is not None:
         workload.settle(task, None)
     assert called
     assert 0 < called[0] <= part.resumes_at
+    while (task := workload.take()) is not None:
+        workload.settle(task, None)
+    (snapshot,) = workload.snapshots(TPS, final=False).values()
+    assert snapshot.base <= part.backlog[0].offset, "what waits is not done"
     workload.hand_out_backlog()
     assert workload.in_flight > called[0]
 
