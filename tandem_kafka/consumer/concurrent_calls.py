@@ -29,10 +29,15 @@ class WithCore:
     _core: Core
 
 
-def _check_names(method: Callable[..., Any], given: Iterable[str]) -> None:
-    """Reject names of other clients, such as `on_assign`; Python would name an internal class."""
+def _names_of(method: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a method's arguments: once, not in each call."""
     code = inspect.unwrap(method).__code__
-    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    return names
+
+
+def _check_names(method: Callable[..., Any], names: tuple[str, ...], given: Iterable[str]) -> None:
+    """Reject names of other clients, such as `on_assign`; Python would name an internal class."""
     unknown = [name for name in given if name not in names]
     if unknown:
         takes = f"it takes {', '.join(names)}" if names else "it takes none by name"
@@ -56,12 +61,13 @@ def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
     The method may send events to the network thread and read snapshots. It must not use the state
     of the reader.
     """
+    names = _names_of(method)
     if inspect.iscoroutinefunction(method):
 
         @functools.wraps(method)
         async def awaited(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Any:
             if kwargs:
-                _check_names(method, kwargs)
+                _check_names(method, names, kwargs)
             self._core.check_usable()
             return await method(self, *args, **kwargs)
 
@@ -70,7 +76,7 @@ def any_thread(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
     @functools.wraps(method)
     def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs:
-            _check_names(method, kwargs)
+            _check_names(method, names, kwargs)
         self._core.check_usable()
         return method(self, *args, **kwargs)
 
@@ -81,11 +87,12 @@ def suspends_poll(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """Let any caller change the subscription; a poll() of another caller is suspended for it."""
+    names = _names_of(method)
 
     @functools.wraps(method)
     async def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs:
-            _check_names(method, kwargs)
+            _check_names(method, names, kwargs)
         core = self._core
         core.check_usable()
         suspension = await core.suspend_poll(core.deadline_ms(None))

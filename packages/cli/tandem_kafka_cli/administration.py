@@ -113,8 +113,8 @@ class Administration:
     def describe(self, groups: Sequence[ListedGroup]) -> list[Group]:
         """Return the groups with their members.
 
-        One that does not exist has the state `DEAD`, and one that this user may not describe, which
-        is listed if he may describe the cluster, has the state `DENIED`.
+        One that does not exist has the state `DEAD`, and one that this user may not describe has
+        the state `DENIED`. It is listed if the user may describe the cluster.
 
         Raises:
             KafkaError: A coordinator does not describe a group.
