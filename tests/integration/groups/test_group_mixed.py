@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -79,6 +81,24 @@ def test_a_group_is_shared_with_confluent_kafka(
     assert member.error is None
 
 
+@contextmanager
+def _polled(consumer: kafka_python.KafkaConsumer) -> Iterator[None]:
+    """Poll on a thread. With less time for each `poll()`, kafka-python joins again every time."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.is_set():
+            consumer.poll(500)
+
+    with ThreadPoolExecutor(1, "kafka-python") as thread, closing(consumer):
+        polls = thread.submit(run)
+        try:
+            yield
+        finally:
+            ended.set()
+            polls.result()
+
+
 class _Breakable(RangePartitionAssignor):  # type: ignore[misc]
     """Raises in assign() while `broken` is True."""
 
@@ -107,11 +127,10 @@ def test_other_clients_go_on_when_the_assignor_of_our_leader_fails(
         session_timeout_ms=6_000,
     )
     assignor.broken = True
-    with _confluent(kafka, topic, "classic") as other, closing(theirs):
+    with _confluent(kafka, topic, "classic") as other, _polled(theirs):
 
         def poll_all() -> None:
             other.poll(0.05)
-            theirs.poll(50)
             try:
                 leader.poll(50)
             except AssignorError as error:
