@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import pytest
 
 from tandem_kafka.runtime.native import native_available
 
-__all__ = ["IMPLEMENTATIONS", "require_implementation"]
+__all__ = ["IMPLEMENTATIONS", "require_implementation", "use_readers"]
 
 IMPLEMENTATIONS = ("python", "native")
 
@@ -21,3 +22,20 @@ def require_implementation(name: str) -> None:
         if os.environ.get("TANDEM_KAFKA_NATIVE") == "require":
             pytest.fail("TANDEM_KAFKA_NATIVE=require, but there is no native extension")
         pytest.skip("the native extension is not installed")
+
+
+def use_readers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an implementation decode what is fetched."""
+    answers, readers = {
+        "python": ("fetch_response", "python"),
+        "native": ("native_reader", "native_reader"),
+    }[name]
+    decoding = importlib.import_module(f"tandem_kafka.records.{answers}")
+    reading = importlib.import_module(f"tandem_kafka.records.{readers}")
+    managers = "tandem_kafka.request_managers.fetching"
+    collector = "tandem_kafka.consumer.reading.fetch_collector"
+    monkeypatch.setattr(
+        f"{managers}.fetch_request_manager.decode_fetch_response", decoding.decode_fetch_response
+    )
+    monkeypatch.setattr(f"{managers}.response_handler.open_reader", reading.open_reader)
+    monkeypatch.setattr(f"{collector}.join_records", reading.join_records)

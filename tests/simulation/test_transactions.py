@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.transactions import Transaction
-from tests.implementations import IMPLEMENTATIONS, require_implementation
+from tests.implementations import IMPLEMENTATIONS, require_implementation, use_readers
 from tests.tier import seeds
 
 TP = TopicPartition("orders", 0)
@@ -20,19 +19,7 @@ TP = TopicPartition("orders", 0)
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record path of one implementation or the other."""
     require_implementation(request.param)
-    native = request.param == "native"
-    reader_module = "native_reader" if native else "python"
-    readers = importlib.import_module(f"tandem_kafka.records.{reader_module}")
-    answers = importlib.import_module(
-        f"tandem_kafka.records.{'native_reader' if native else 'fetch_response'}"
-    )
-    managers = "tandem_kafka.request_managers.fetching"
-    collector = "tandem_kafka.consumer.reading.fetch_collector"
-    monkeypatch.setattr(
-        f"{managers}.fetch_request_manager.decode_fetch_response", answers.decode_fetch_response
-    )
-    monkeypatch.setattr(f"{managers}.response_handler.open_reader", readers.open_reader)
-    monkeypatch.setattr(f"{collector}.join_records", readers.join_records)
+    use_readers(request.param, monkeypatch)
 
 
 def reader(simulation: Simulation, *, committed: bool, **options: object) -> KafkaConsumer:

@@ -28,6 +28,18 @@ from tests.threads.test_waiting import Ticking, driven
 POLLS = 4
 
 
+def core_of(lockstep: Lockstep, **parts: Any) -> Core:
+    """A core that waits in lockstep, with these parts of an engine."""
+    engine: Any = SimpleNamespace(
+        loop=SimpleNamespace(failure=None, finished=False),
+        group=SimpleNamespace(fatal=None, client=None),
+        **parts,
+    )
+    made: Any = SimpleNamespace(clock=Ticking(), driver=driven(lockstep))
+    config = Config.from_options({"group_id": "readers"})
+    return Core(config, made, Threads(made.clock, made.driver), engine)
+
+
 class Reading:
     """A real `Poller` between real queues; commits, background events and reporters are lists."""
 
@@ -38,17 +50,13 @@ class Reading:
         self.finished_commits: list[int] = []
         self.callbacks_run_elsewhere = False
         self.seen: list[object] = []
-        engine: Any = SimpleNamespace(
-            loop=SimpleNamespace(failure=None, finished=False),
+        self.core = core_of(
+            lockstep,
             subscription=SubscriptionState(),
             buffer=FetchBuffer(),
-            group=SimpleNamespace(fatal=None, client=None),
             metrics=ConsumerMetrics(),
             polls=self.polls,
         )
-        made: Any = SimpleNamespace(clock=Ticking(), driver=driven(lockstep))
-        config = Config.from_options({"group_id": "readers"})
-        self.core = Core(config, made, Threads(made.clock, made.driver), engine)
         self.poller = Poller(self.core, *self._parts())
 
     def _parts(self) -> tuple[Any, ...]:

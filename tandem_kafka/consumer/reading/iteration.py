@@ -138,8 +138,9 @@ class IteratedRecords:
     @property
     def position(self) -> Position:
         """The current position; the same object until the next record is returned."""
-        given = self.feed.given
+        # Invariant: read first, so that no record was returned after this one. Both threads ask.
         made, position = self._cached
+        given = self.feed.given
         if made != given:
             position = self._position(given)
             self._cached = (given, position)

@@ -265,8 +265,10 @@ class FetchRequestManager(RequestManager):
 
     def _pause_ms(self, slot: FetchSlot, state: AssignedPartition, limit: int, now_ms: int) -> int:
         """Return how long a partition cannot be fetched, in ms; 0 if it can be fetched now."""
+        # Invariant: read first. The application may take an error right now, which notes no change.
+        waits = state.waits_for_application
         if not state.fetchable:
-            if state.waits_for_application:
+            if waits:
                 self._starved = True
             else:
                 slot.checked(state)

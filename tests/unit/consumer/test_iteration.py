@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tandem_kafka.consumer.reading import iteration as module
@@ -10,6 +12,8 @@ from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.state.partition import Position
 from tandem_kafka.types import ConsumerRecord
 from tests.implementations import IMPLEMENTATIONS, require_implementation
+from tests.threads.lockstep import Lockstep
+from tests.threads.seeds import each_seed
 from tests.unit.consumer.reading import A, B, Reading
 
 
@@ -197,3 +201,20 @@ def test_a_deserialized_run_has_positions_too() -> None:
         assert record is not None
         assert record.value == offset
         assert reading.position(A) == offset + 1
+
+
+@each_seed
+def test_both_threads_see_the_position_of_a_record_that_was_returned(seed: int) -> None:
+    reading, loop = begun(4)
+    seen: dict[str, list[int]] = {"application": [], "network": []}
+
+    def look(thread: str) -> None:
+        for _ in range(4):
+            if thread == "application":
+                loop.next()
+            seen[thread].append(reading.position(A) or 0)
+
+    looks = {thread: partial(look, thread) for thread in seen}
+    Lockstep(seed, module).run(**looks)
+    assert seen["application"] == [1, 2, 3, 4]
+    assert seen["network"] == sorted(seen["network"])
