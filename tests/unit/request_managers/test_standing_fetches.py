@@ -257,11 +257,25 @@ def test_an_order_that_fails_to_end_keeps_no_other_standing(
 
 
 @needs_native
-def test_an_order_lasts_no_longer_than_the_session_of_its_connection() -> None:
+@pytest.mark.parametrize(
+    ("usable_ms", "leases_ms"),
+    [
+        (1_000, {}),  # the session of its connection
+        (1_000, {0: 9_000}),
+        (60_000, {2: 1_000}),  # a replica
+        (60_000, {0: 1_000, 2: 9_000}),
+        (60_000, {0: 9_000, 2: 1_000}),
+    ],
+)
+def test_an_order_lasts_no_longer_than_what_ends_first(
+    usable_ms: int, leases_ms: dict[int, int]
+) -> None:
     repeating = RepeatingWorld()
-    fetch = repeating.stand(Purpose.FETCH_0, usable_ms=1_000)
-    found = of((0, END, 5))
-    assert repeating.respond(fetch, Purpose.FETCH_0, found, took_ms=900) is not None
+    for number, lease_ms in leases_ms.items():
+        replica = PreferredReplica(1, repeating.world.clock.now_ms() + lease_ms)
+        repeating.world.subscription.get(ALL[number]).preferred_replica = replica
+    fetch = repeating.stand(Purpose.FETCH_0, usable_ms)
+    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, 5)), took_ms=900) is not None
     assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=100) is None
 
 
@@ -273,16 +287,6 @@ def test_an_order_lasts_no_longer_than_a_minute() -> None:
         found = of((0, END + number, 5))
         assert repeating.respond(fetch, Purpose.FETCH_0, found, took_ms=600) is not None
     assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END + 99, 5)), took_ms=600) is None
-
-
-@needs_native
-def test_an_order_lasts_no_longer_than_the_lease_of_a_replica() -> None:
-    repeating = RepeatingWorld()
-    lease_ms = repeating.world.clock.now_ms() + 1_000
-    repeating.world.subscription.get(ALL[2]).preferred_replica = PreferredReplica(1, lease_ms)
-    fetch = repeating.stand(Purpose.FETCH_0)
-    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, 5)), took_ms=900) is not None
-    assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=200) is None
 
 
 @needs_native
@@ -310,13 +314,14 @@ def test_when_quiet_partitions_move_those_that_an_order_has_filled_stay() -> Non
 
 
 @needs_native
-def test_a_seek_in_between_wins() -> None:
+@pytest.mark.parametrize("offset", [3, END + 5])
+def test_a_seek_in_between_wins(offset: int) -> None:
     """The fetch would end before; it does not move a position that is not its own either."""
     repeating = RepeatingWorld()
     fetch = repeating.stand(Purpose.FETCH_0)
-    repeating.world.managers.positions.seek(ALL[0], 3, -1)
+    repeating.world.managers.positions.seek(ALL[0], offset, -1)
     assert repeating.respond(fetch, Purpose.FETCH_0, of((0, END, 5))) is None
-    assert repeating.world.subscription.get(ALL[0]).read_ahead == 3
+    assert repeating.world.subscription.get(ALL[0]).read_ahead == offset
 
 
 @needs_native
