@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from tandem_kafka import ShareConsumer
+from tandem_kafka.consumer.share.columns import _runs_of
 from tandem_kafka.consumer.share.options import share_options
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError, RecordLockLostError
 from tandem_kafka.runtime import Random
@@ -17,6 +20,7 @@ from tests.scenarios.violation import Violation
 
 __all__ = ["ShareMember", "share_consumer"]
 
+HAS_ARROW = find_spec("pyarrow") is not None
 #: For how long a loop waits for a record.
 ITERATION_MS = 50
 #: The longest close() without a reachable broker.
@@ -39,6 +43,21 @@ def share_consumer(
     consumer: ShareConsumer[Any, Any] = ShareConsumer.__new__(ShareConsumer)
     consumer._start(config, how, runtime, topics, transport)
     return consumer
+
+
+class _Row:
+    """A row of a record batch, which the application treats as a record."""
+
+    def __init__(self, consumer: ShareConsumer[Any, Any], row: Any) -> None:
+        [fields] = row.to_pylist()
+        self.topic, self.partition = fields["topic"], fields["partition"]
+        self.offset, self.delivery_count = fields["offset"], fields["delivery_count"]
+        self.value = fields["value"]
+        place = self.topic, self.partition, self.offset, self.delivery_count
+        runs = _runs_of(consumer._parts.records, [place])
+        self._origin = runs[TopicPartition(self.topic, self.partition)][self.offset]
+        for how in ("accept", "release", "reject", "renew"):
+            setattr(self, how, partial(consumer.acknowledge, row, how))
 
 
 class ShareMember:
@@ -78,7 +97,7 @@ class ShareMember:
         self._durations_ms = self.random.choice(
             [(0, 1), (1, 300), (300, 4_000), (1_000, 2 * lock_ms)]
         )
-        self._iterates = self.random.random() < 0.4
+        self._way = self.random.choice(("loop", "loop", "poll", "poll", "arrow"))
         self.consumer = share_consumer(
             simulation, topic, consumer_timeout_ms=ITERATION_MS, **options
         )
@@ -142,12 +161,23 @@ class ShareMember:
             self._handed_out(record)
 
     def _get(self, timeout_ms: int) -> list[Any]:
-        return self._iterate() if self._iterates else self._poll(timeout_ms)
+        match self._way:
+            case "loop":
+                return self._iterate()
+            case "arrow" if HAS_ARROW:
+                return self._poll_arrow(timeout_ms)
+            case _:
+                return self._poll(timeout_ms)
 
     def _poll(self, timeout_ms: int, max_records: int | None = None) -> list[Any]:
         self._done()
         batch = self.timed(timeout_ms, lambda: self.consumer.poll(timeout_ms, max_records))
         return [record for records in batch.values() for record in records]
+
+    def _poll_arrow(self, timeout_ms: int) -> list[Any]:
+        self._done()
+        batch = self.timed(timeout_ms, lambda: self.consumer.poll_arrow(timeout_ms))
+        return [_Row(self.consumer, batch.slice(row, 1)) for row in range(batch.num_rows)]
 
     def _iterate(self) -> list[Any]:
         self._done()

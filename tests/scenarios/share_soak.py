@@ -1,4 +1,4 @@
-"""Applications of share groups as there are: loops, polls, seldom polls and jobs, slow at times."""
+"""Applications of share groups as there are: loops, polls, batches, jobs, slow at times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LOCK_MS", "SoakMember", "draw_soak_options"]
 LOCK_MS: Final = 15_000
 #: The longest that a handler takes.
 _SLOWEST_MS: Final = 50_000
-_WAYS: Final = ("loop", "loop", "poll", "seldom", "job")
+_WAYS: Final = ("loop", "loop", "poll", "arrow", "seldom", "job")
 
 
 def draw_soak_options(random: Random, scenario: Scenario) -> dict[str, Any]:
@@ -45,7 +45,6 @@ class SoakMember(ShareMember):
         super().__init__(simulation, ledger, number, topic, options)
         random = self.random
         self._way = random.choice(_WAYS)
-        self._iterates = self._way == "loop"
         self._slow_one_in = random.choice([1, 10, 50, 200])
         self._fast_ms = random.choice([0, 0, 1, 30])
         self._pause_ms = random.randint(100, 2 * LOCK_MS)
