@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
+from tandem_kafka.errors import ForkedConsumerError
 from tandem_kafka.state.locked_records import GATHERED_MS
 from tandem_kafka.wire.messages import ShareAcknowledgeRequest
 from tests.scenarios.numbered_records import produce
@@ -99,3 +104,24 @@ def test_what_is_acknowledged_is_remembered_no_longer() -> None:
         assert consumer.commit() == {TP: None}
         consumer.poll(1_000)
         assert session_of(consumer).locked == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork()")
+def test_a_fork_gets_no_record_that_is_at_hand() -> None:
+    with sharing("fork", brokers=1, count=400) as (simulation, start):
+        consumer = start("implicit")
+        while consumer._parts.records.waiting() < 8:
+            next(consumer)
+            simulation.sleep(1)
+        next(consumer)
+        child = os.fork()
+        if not child:
+            try:
+                next(consumer)
+            except ForkedConsumerError:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert consumer._parts.poller.following() is not None, "it was at hand"

@@ -162,7 +162,7 @@ def test_follow_after_a_span_misses_no_record(cluster: SimulatedKafka) -> None:
     first = [record.offset for batch in reader.batches() for record in batch]
     assert first == [0, 1, 2, 3]
     then: list[int] = []
-    for batch in reader.follow():
+    for batch in itertools.islice(reader.follow(), 20):
         then += [record.offset for record in batch]
         if len(then) >= 6:
             break
