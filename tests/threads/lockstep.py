@@ -27,16 +27,27 @@ class DeadlockError(AssertionError):
 class Lockstep:
     """Runs functions as threads, one at a time.
 
+    Args:
+        seed: Draws where threads switch.
+        modules: The modules at whose lines they may.
+        switch: How probable that is at each line.
+        at: If given, the only switch: at this line of the first thread, the others run.
+
     Attributes:
+        switched: Whether the first thread has reached the line `at`.
         schedule: The name of the thread chosen at each pause.
         expired: Number of waits that only their timeout ended, because no other thread remained. If
             another thread should have ended such a wait, its wakeup was lost.
     """
 
-    def __init__(self, seed: int, *modules: ModuleType, switch: float = 0.3) -> None:
+    def __init__(
+        self, seed: int, *modules: ModuleType, switch: float = 0.3, at: int | None = None
+    ) -> None:
         self._random = random.Random(seed)  # noqa: S311 - the schedule must be repeatable
         self._files = frozenset(module.__file__ for module in modules)
         self._switch = switch
+        self._lines_left = at
+        self.switched = False
         self._turn: dict[str, threading.Semaphore] = {}
         self._alive: list[str] = []
         self._errors: list[BaseException] = []
@@ -54,7 +65,8 @@ class Lockstep:
         ]
         for thread in threads:
             thread.start()
-        self._turn[self._random.choice(self._alive)].release()
+        first = self._random.choice(self._alive) if self._lines_left is None else self._alive[0]
+        self._turn[first].release()
         for thread in threads:
             thread.join()
         if self._errors:
@@ -76,7 +88,8 @@ class Lockstep:
         if self._pauses > _STUCK:
             msg = f"{me} waits and nobody gets on"
             raise DeadlockError(msg)
-        chosen = self._random.choice(self._alive)
+        others = [name for name in self._alive if name != me]
+        chosen = self._random.choice(others if self.switched and others else self._alive)
         self.schedule.append(chosen)
         if chosen != me:
             self._turn[chosen].release()
@@ -99,9 +112,18 @@ class Lockstep:
         del argument
         if frame.f_code.co_filename not in self._files:
             return None
-        if event == "line" and self._random.random() < self._switch:
+        if event == "line" and self._switches():
             self.pause()
         return self._trace
+
+    def _switches(self) -> bool:
+        if self._lines_left is None:
+            return self._random.random() < self._switch
+        if self.switched:
+            return False
+        self.switched = not self._lines_left
+        self._lines_left -= 1
+        return self.switched
 
 
 class LockstepLock:

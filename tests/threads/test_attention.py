@@ -14,17 +14,22 @@ from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events import queues
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.queues import BackgroundEventQueue
+from tandem_kafka.events.queues import ApplicationEventQueue, BackgroundEventQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.runtime.callers import Threads, run
+from tandem_kafka.state import partition
 from tandem_kafka.state import polls as polls_module
+from tandem_kafka.state import subscription as subscription_module
 from tandem_kafka.state.fetch_buffer import FetchBuffer
+from tandem_kafka.state.partition import Position
 from tandem_kafka.state.polls import Polls
 from tandem_kafka.state.subscription import SubscriptionState
+from tandem_kafka.types import TopicPartition
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 from tests.threads.test_waiting import Ticking, driven
 
+TP = TopicPartition("orders", 0)
 POLLS = 4
 
 
@@ -52,6 +57,7 @@ class Reading:
         self.seen: list[object] = []
         self.core = core_of(
             lockstep,
+            queue=ApplicationEventQueue(lambda: None),
             subscription=SubscriptionState(),
             buffer=FetchBuffer(),
             metrics=ConsumerMetrics(),
@@ -143,6 +149,22 @@ def test_one_event_is_not_lost(seed: int) -> None:
     )
     reading.poll()
     assert reading.seen == ["KafkaError: only"]
+
+
+@each_seed
+def test_a_position_that_is_lost_while_poll_looks_is_told_once(seed: int) -> None:
+    lockstep = Lockstep(seed, poller_module, partition, subscription_module)
+    reading = Reading(lockstep)
+    subscription, queue = reading.core.engine.subscription, reading.core.engine.queue
+    subscription.assign_by_user([TP])
+    subscription.get(TP).set_position(Position(0))
+    lockstep.run(
+        network=lambda: subscription.get(TP).await_reset(-1),
+        application=lambda: [reading.poll() for _ in range(POLLS)],
+    )
+    reading.poll()
+    reading.poll()
+    assert len(queue) == 1
 
 
 def test_what_another_thread_leaves_behind_is_done_by_a_later_poll() -> None:

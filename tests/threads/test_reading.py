@@ -224,7 +224,7 @@ class Threads:
                     for number, offset in read():
                         self.got[PARTITIONS[number]].append(offset)
                 except KafkaError:
-                    continue
+                    self.woken.append(True)  # the next change waits for it
         finally:
             self.over = True
 
@@ -270,10 +270,13 @@ class Threads:
         return any(tp not in assigned or assigned[tp].read_ahead != at for tp, at in wanted.items())
 
     def _change(self) -> bool:
-        """Make the next change; the last one is that the logs grow."""
-        if not self.changes:
+        """Make the next change, once the errors before it are raised; the last lets logs grow."""
+        if not self.changes or len(self.background):
             return False
+        for _ in range(self.random.choice([0, 0, 200])):  # the application reads all there is
+            self.lockstep.pause()
         self.changes[0]()
+        self.world.context.polls.request_attention()  # as the call of another thread does
         self.changes.popleft()
         return True
 

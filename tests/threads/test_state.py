@@ -20,7 +20,7 @@ from tandem_kafka.state.partition import AssignedPartition, Consumed, Position
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing import SimClock
 from tests.threads.lockstep import Lockstep
-from tests.threads.seeds import each_seed
+from tests.threads.seeds import each_line, each_seed
 from tests.unit.consumer.reading import A, Reading
 from tests.unit.request_managers.world import TP, World
 
@@ -169,8 +169,8 @@ def test_a_valid_position_is_never_an_unvalidated_one(seed: int) -> None:
     assert state.position.offset == 6
 
 
-@each_seed
-def test_truncated_records_are_not_returned(seed: int) -> None:
+@each_line
+def test_truncated_records_are_not_returned(at: int) -> Lockstep:
     reading = Reading(A)
     state = reading.state(A)
     reading.fetched(A, 0, 3)
@@ -184,11 +184,13 @@ def test_truncated_records_are_not_returned(seed: int) -> None:
         for _ in range(3):
             handed_out.extend(r.offset for rs in reading.collect().values() for r in rs)
 
-    both(seed, partition, collector_module, network=network, application=application)
+    lockstep = Lockstep(0, partition, collector_module, at=at)
+    lockstep.run(application=application, network=network)
     assert handed_out == []
     assert reading.position(A) == 0
     reading.collect()
     assert reading.buffer.held_bytes == 0
+    return lockstep
 
 
 @pytest.mark.behaviour(158)

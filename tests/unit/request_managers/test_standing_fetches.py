@@ -12,6 +12,7 @@ from tandem_kafka.network.request import Purpose, SentRequest, UnsentRequest
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
+from tandem_kafka.request_managers.fetching.sizing import FIRST_BYTES
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.runtime.native import native
 from tandem_kafka.state.partition import AssignedPartition, Position, PreferredReplica
@@ -213,6 +214,21 @@ def test_no_partition_waits_for_a_fetch_that_an_order_has_parked() -> None:
     repeating.world.managers.positions.seek(ALL[2], 3, -1)
     (beside,) = send(repeating.world)
     assert requested_offsets(beside) == {2: 3}
+
+
+@needs_native
+def test_what_an_order_has_found_out_is_taken_over() -> None:
+    repeating = RepeatingWorld()
+    world = repeating.world
+    fetch = repeating.stand(Purpose.FETCH_0)
+    world.metadata._hinted.update(ALL)
+    found = of((0, END, FIRST_BYTES), (2, END, 5))
+    assert repeating.respond(fetch, Purpose.FETCH_0, found) is not None
+    world.subscription.get(ALL[3]).paused = True
+    world.managers.fetch.end_changed_fetches()
+    sizes = [world.subscription.get(tp).fetch_bytes for tp in ALL]
+    assert sizes == [2 * FIRST_BYTES, 0, 0, 0]
+    assert world.metadata._hinted == {ALL[1], ALL[3]}, "the leaders of the others have answered"
 
 
 @needs_native

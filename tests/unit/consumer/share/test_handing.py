@@ -430,15 +430,18 @@ def test_nothing_waits_in_a_session_that_has_ended_or_for_a_leader_that_has_move
 
 def test_a_commit_waits_for_what_was_acknowledged_before_it_and_for_nothing_else() -> None:
     world, committed = World(implicit=False), Completion[Any]()
-    [(chunk, _, _), *_] = found = world.poll(2)
+    [(chunk, _, _), *_] = found = world.poll(3)
     world.got(found)
     made, outcomes = session(world), Outcomes(ConsumerMetrics(Config(), world.clock), world.clock)
     made.acknowledge(Acknowledgement(world.locked, 0, 0, ACCEPT, chunk.run), outcomes.number)
     outcomes.commit(committed)
     outcomes.settle(made.oldest)
     assert not committed.done
-    made.acknowledgement({})
     made.acknowledge(Acknowledgement(world.locked, 1, 1, ACCEPT, chunk.run), outcomes.number)
+    outcomes.settle(made.oldest)
+    assert not committed.done, "both go with the same request"
+    made.acknowledgement({})
+    made.acknowledge(Acknowledgement(world.locked, 2, 2, ACCEPT, chunk.run), outcomes.number)
     made.take_sent()
     outcomes.settle(made.oldest)
     assert committed.done
