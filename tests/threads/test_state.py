@@ -17,11 +17,11 @@ from tandem_kafka.request_managers.fetching import fetch_request_manager as fetc
 from tandem_kafka.runtime.callers import OwnerLock
 from tandem_kafka.state import fetch_buffer, partition, subscription
 from tandem_kafka.state.partition import AssignedPartition, Consumed, Position
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import PositionStart, TopicPartition
 from tandem_kafka_testing import SimClock
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_line, each_seed
-from tests.unit.consumer.reading import A, Reading
+from tests.unit.consumer.reading import A, B, Reading
 from tests.unit.request_managers.world import TP, World
 
 
@@ -190,6 +190,25 @@ def test_truncated_records_are_not_returned(at: int) -> Lockstep:
     assert reading.position(A) == 0
     reading.collect()
     assert reading.buffer.held_bytes == 0
+    return lockstep
+
+
+@each_line
+def test_a_position_that_moves_while_another_is_told_is_told_next(at: int) -> Lockstep:
+    reading, told = Reading(A, B), dict[TopicPartition, PositionStart]()
+    reading.collect()
+    reading.state(B).set_position(Position(9))
+
+    def application() -> None:
+        for _ in range(3):
+            told.update(reading.collect().starts)
+
+    lockstep = Lockstep(0, collector_module, at=at)
+    lockstep.run(
+        application=application, network=lambda: reading.state(A).set_position(Position(7))
+    )
+    told.update(reading.collect().starts)
+    assert told == {A: PositionStart(7), B: PositionStart(9)}
     return lockstep
 
 
