@@ -48,6 +48,17 @@ from tests.unit.records.making import Rec, batch, marker
 from tests.unit.request_managers.fetching import Found, fetch_response, requested_offsets
 from tests.unit.request_managers.world import TP, TP1, TP2, World
 
+PARTITIONS = (TP, TP1, TP2)
+#: A response may fill the buffer.
+SMALL = {"fetch_buffer_max_bytes": 4_000, "max_partition_fetch_bytes": 1_000}
+LARGE = b"v" * 3_000
+#: A wait that is not for a pause between two requests.
+LONG_MS = 10_000
+FOREVER_MS = 2**40
+#: Those of the application, and those that the network thread runs as well.
+APPLICATION = (poller, fetch_collector, opened_chunk, iteration, reading)
+NETWORK = (fetch_buffer, partition, fetch_module)
+
 
 @pytest.fixture(params=IMPLEMENTATIONS, autouse=True)
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,18 +70,6 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(iteration, "Loop", iteration.PythonLoop)
     use_readers(request.param, monkeypatch)
     monkeypatch.setattr(buffered, "open_reader", response_handler.open_reader)
-
-
-PARTITIONS = (TP, TP1, TP2)
-#: A response may fill the buffer.
-SMALL = {"fetch_buffer_max_bytes": 4_000, "max_partition_fetch_bytes": 1_000}
-LARGE = b"v" * 3_000
-#: A wait that is not for a pause between two requests.
-LONG_MS = 10_000
-FOREVER_MS = 2**40
-#: Those of the application, and those that the network thread runs as well.
-APPLICATION = (poller, fetch_collector, opened_chunk, iteration, reading)
-NETWORK = (fetch_buffer, partition, fetch_module)
 
 
 class Log:
