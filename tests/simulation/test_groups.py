@@ -9,7 +9,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import CUT, Call, Simulation
-from tests.simulation.ledger import produce
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import OPTIONS, Listener, Readers, filled
 from tests.tier import seeds
 

@@ -19,7 +19,8 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka_testing import DROP, Call, Simulation
 from tandem_kafka_testing.coordinator.classic import ClassicGroup
-from tests.simulation.ledger import LATE_MS, produce
+from tests.histories.ledger import LATE_MS
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}

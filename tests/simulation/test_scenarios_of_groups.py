@@ -22,7 +22,7 @@ from tandem_kafka_testing.coordinator.classic import ClassicGroup
 from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka_testing.coordinator.members import MemberState
-from tests.simulation.ledger import produce
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
