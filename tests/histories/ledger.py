@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.consumer.reading.records import ConsumerRecords
@@ -69,17 +69,16 @@ class Ledger:
                 self.next[tp] = record.offset + 1
         return batch
 
-    def read_to(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Poll until every partition is read to this offset."""
-        for _ in until(
-            lambda: all(self.next[tp] >= end for tp, end in ends.items()),
-            lambda: f"read {self.next} of {ends}",
-        ):
+    def read_to(self, end_of: Callable[[TopicPartition], int], **limit: Any) -> None:
+        """Poll until every partition is read to this offset; `limit` is for `until`."""
+        done = lambda: all(at >= end_of(tp) for tp, at in self.next.items())  # noqa: E731
+        for _ in until(done, lambda: f"stuck at {self.next}", **limit):
             self.poll()
 
     def read_more(self, count: int = 20) -> None:
         """Poll until every partition went on by `count` records."""
-        self.read_to({tp: at + count for tp, at in self.next.items()})
+        goal = {tp: at + count for tp, at in self.next.items()}
+        self.read_to(goal.__getitem__)
 
 
 class SimulatedLedger(Ledger):
@@ -130,10 +129,8 @@ class SimulatedLedger(Ledger):
     def read_all(self, within_ms: int = 300_000) -> None:
         """Read all records, and check that nothing follows."""
         cluster, clock = self.simulation.cluster, self.simulation.clock
-        until_ms = clock.now_ms() + within_ms
-        while any(self.next[tp] < cluster.at(tp).log.end_offset for tp in self.next):
-            assert clock.now_ms() < until_ms, f"stuck at {self.next}"
-            self.poll()
+        limit = {"timeout_s": within_ms / 1_000, "now_s": lambda: clock.now_ms() / 1_000}
+        self.read_to(lambda tp: cluster.at(tp).log.end_offset, **limit)
         assert not self.poll(2_000)
 
 
@@ -176,27 +173,12 @@ class Reads(ABC):
         return max(after - before for before, after in gaps)
 
 
-class Member(Protocol):
-    """A member that reports what it does.
-
-    Attributes:
-        operations: Its operations so far, in order.
-        doubtful: Times at which it was paused or killed: its ownership is unknown from then on.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def operations(self) -> Sequence[Operation]: ...
-    @property
-    def doubtful(self) -> Sequence[float]: ...
-
-
 class GroupLedger(Reads):
     """The ledger of one group.
 
     Attributes:
-        members: Its members, also the past ones.
+        members: Its members, also the past ones. Each has a `name`, its `operations` so far, and
+            the `doubtful` times at which it was paused or killed: it may own nothing from then on.
     """
 
     def __init__(self, partitions: int) -> None:
@@ -238,7 +220,7 @@ class GroupLedger(Reads):
         return len(reads) - len(set(reads))
 
 
-def _operations(member: Member) -> Sequence[Operation]:
+def _operations(member: Any) -> Sequence[Operation]:
     """Return the operations of a member, and which tenures are certain.
 
     A member that was paused or killed owned its partitions until an unknown time before.

@@ -1,11 +1,7 @@
-"""The same scripts with a real coordinator and the simulated one: the model does as Kafka does.
-
-`--broker=real` or `--broker=simulated` runs one of the two.
-"""
+"""The same scripts with a real coordinator and the simulated one: the model does as Kafka does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,31 +15,23 @@ from tandem_kafka.errors import (
     OffsetOutOfRangeError,
     UnreleasedInstanceIdError,
 )
-from tandem_kafka_testing import Simulation
-from tests.integration.broker_choice import BROKERS, chosen_broker
+from tests.integration.brokers import Brokers
 from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, rebalance_calls
-from tests.integration.groups.worlds import RealCluster, SimulatedCluster, World
+from tests.integration.groups.group_scenes import World
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Listener
 
 pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
-@pytest.fixture(params=BROKERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    if chosen_broker(request) == "simulated":
-        with Simulation() as simulation:
-            yield World(SimulatedCluster(simulation))
-    else:
-        kafka, consume = request.getfixturevalue("kafka"), request.getfixturevalue("consume")
-        cluster = RealCluster(kafka, consume)
-        yield World(cluster)
-        cluster.coordinator.close()
+@pytest.fixture
+def world(brokers: Brokers) -> World:
+    return World(brokers)
 
 
 def fill(world: World, partitions: list[TopicPartition], count: int = 10) -> None:
     for tp in partitions:
-        world.cluster.produce(tp, [b"%d" % number for number in range(count)])
+        world.brokers.produce(tp, [b"%d" % number for number in range(count)])
 
 
 def join(
@@ -138,7 +126,7 @@ def test_added_partitions_are_assigned(world: World, protocol: str) -> None:
     partitions = world.topic(2)
     members = [join(world, protocol, partitions, metadata_max_age_ms=300)[0] for _ in range(2)]
     world.settle(partitions, *members)
-    world.cluster.add_partitions(partitions[0].topic, 4)
+    world.brokers.add_partitions(partitions[0].topic, 4)
     grown = [TopicPartition(partitions[0].topic, number) for number in range(4)]
     world.settle(grown, *members)
     fill(world, grown)
@@ -192,7 +180,7 @@ def test_a_kip_848_heartbeat_to_a_classic_group_is_rejected(world: World, protoc
     partitions = world.topic(2)
     other, _ = join(world, "cooperative" if protocol == "consumer" else protocol, partitions)
     world.settle(partitions, other)
-    raw = RawMember(world.cluster.coordinator, world.name, partitions[0].topic)
+    raw = RawMember(world.brokers.connect(), world.name, partitions[0].topic)
     raw.member_id = "somebody"
     assert raw.beat(3).error == "GroupIdNotFoundError"
     assert raw.beat(-1).error == "GroupIdNotFoundError"
