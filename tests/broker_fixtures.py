@@ -11,7 +11,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.served import ServedKafka
-from tests.integration.brokers import Cluster, ServedCluster, choose_brokers
+from tests.integration.brokers import Cluster, ServedCluster, choose_clusters
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume
 from tests.kafka.tokens import TokenIssuer
@@ -20,8 +20,8 @@ from tests.waiting import wait_until
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests on the brokers for which they are."""
-    choose_brokers(metafunc)
+    """Run tests on the served cluster too, where they are marked so."""
+    choose_clusters(metafunc)
 
 
 @pytest.fixture(scope="session")

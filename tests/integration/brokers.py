@@ -50,6 +50,7 @@ __all__ = [
     "ServedCluster",
     "SimulatedBrokers",
     "choose_brokers",
+    "choose_clusters",
     "started",
 ]
 
@@ -443,13 +444,17 @@ class RealBrokers(Brokers):
 
 
 def choose_brokers(metafunc: pytest.Metafunc) -> None:
-    """Let a test run on the brokers that its marks name."""
+    """Let a test with the fixture `brokers` run on those that its mark names."""
     if "brokers" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("brokers")
         kinds = mark.args if mark is not None and mark.args else _KINDS
-        compares = pytest.mark.full("compares the simulation with a real broker")
-        given = [pytest.param(kind, marks=() if kind == kinds[0] else compares) for kind in kinds]
+        full = pytest.mark.full("waits in real time")
+        given = [pytest.param(kind, marks=() if kind == "simulated" else full) for kind in kinds]
         metafunc.parametrize("brokers", given, indirect=True)
+
+
+def choose_clusters(metafunc: pytest.Metafunc) -> None:
+    """Let a test run on both clusters if it is marked so."""
     both = metafunc.definition.get_closest_marker("both_clusters")
     if both is not None:
         if "kafka" not in metafunc.fixturenames:

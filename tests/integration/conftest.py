@@ -15,10 +15,15 @@ import pytest
 from tandem_kafka import ShareConsumer
 from tandem_kafka_testing.kafka import RealKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
-from tests.integration.brokers import Brokers, Cluster, started
+from tests.integration.brokers import Brokers, Cluster, choose_brokers, started
 from tests.integration.raw_worlds import RawWorld
 from tests.integration.share.share_members import LOCK_MS, Share
 from tests.integration.share.sharing import require_share_groups
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests on several kinds of brokers."""
+    choose_brokers(metafunc)
 
 
 @pytest.fixture
