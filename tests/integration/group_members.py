@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, ClassVar
@@ -30,7 +29,6 @@ __all__ = [
     "MemberLedger",
     "check_pairs",
     "commit_if_possible",
-    "exactly_once",
     "options_of",
     "owned",
     "rebalance_calls",
@@ -299,15 +297,3 @@ def settled(members: Iterable[Member], count: int) -> bool:
 
     wait_until(fully_assigned)
     return True
-
-
-def exactly_once(sent: Iterable[bytes], members: Iterable[Member]) -> bool:
-    """Wait until every record was read; return whether none was read twice."""
-    wanted = Counter(sent)
-    members = list(members)
-
-    def read() -> Counter[bytes]:
-        return Counter(value for member in members for value in member.values)
-
-    wait_until(lambda: not wanted - read())
-    return read() == wanted

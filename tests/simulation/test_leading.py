@@ -34,31 +34,6 @@ def until_held(member: KafkaConsumer, count: int, *others: KafkaConsumer) -> Non
 
 
 @pytest.mark.behaviour(57)
-def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing() -> None:
-    led: list[int] = []
-
-    class Counting(RangePartitionAssignor):  # type: ignore[misc]
-        @classmethod
-        def assign(cls, cluster: Any, members: Any) -> Any:
-            led.append(len(members))
-            return super().assign(cluster, members)
-
-    options = {**OPTIONS, "partition_assignment_strategy": [Counting], "group_instance_id": "a"}
-    with Simulation("restarted leader") as simulation:
-        create_topic(simulation, "orders", 2)
-        first = simulation.consumer("orders", **options)
-        until_held(first, 2)
-        first.close()
-        led.clear()
-        again = simulation.consumer("orders", **options)
-        until_held(again, 2)
-        assert not led, "the assignment stands"
-        simulation.cluster.add_partitions("orders", 4)
-        until_held(again, 4)
-        assert led == [1]
-
-
-@pytest.mark.behaviour(57)
 def test_the_leader_watches_topics_of_other_members() -> None:
     with Simulation("topics of others") as simulation:
         create_topic(simulation, "orders", 2)

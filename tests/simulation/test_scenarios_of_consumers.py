@@ -179,27 +179,6 @@ def test_a_member_learns_of_a_rebalance_within_an_interval(interval_ms: int) -> 
 # --- 003 "Assign", "Subscribe" -------------------------------------------------------------------
 
 
-@pytest.mark.design("003", "Assign, Subscribe")
-@BOTH
-def test_assigning_nothing_revokes_and_leaves(protocol: Any) -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation))
-        listener = Listener()
-        member = readers.join(listener, auto_commit_interval_ms=600_000, **protocol)
-        readers.settle()
-        for tp in readers.partitions:
-            produce(simulation, tp, 2)
-        readers.settle()
-        member.assign([])
-        assert [kind for kind, _ in listener.calls] == ["assigned", "revoked"]
-        assert listener.calls[1][1] == frozenset(readers.partitions)
-        assert (member.assignment(), member.subscription()) == (set(), None)
-        assert not simulation.cluster.group("readers").members
-        assert not simulation.cluster.consumer_group("readers").members
-        committed = [simulation.cluster.committed("readers", tp) for tp in readers.partitions]
-        assert committed == [22] * 4
-
-
 # --- 003 "Timeout Policy" ------------------------------------------------------------------------
 
 

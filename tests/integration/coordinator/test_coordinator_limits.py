@@ -15,7 +15,7 @@ from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import receive_joins
 from tests.integration.raw_worlds import PARTITIONS, RawWorld
 
-pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.brokers(cluster="strict")]
+pytestmark = [pytest.mark.brokers(cluster="strict")]
 
 DELAY_MS = 2_000
 DELAY_S = DELAY_MS / 1_000
@@ -43,6 +43,7 @@ def raw(brokers: Brokers) -> RawWorld:
     return RawWorld(brokers, initial_rebalance_delay_ms=DELAY_MS, **settings)
 
 
+@pytest.mark.full("starts a broker of its own")
 def test_a_full_share_group_rejects_another_consumer(strict: RealKafka) -> None:
     servers = strict.bootstrap()
     with ExitStack() as stack:

@@ -12,25 +12,18 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.wire.messages import JoinGroupRequest
-from tests.integration.brokers import Brokers
 from tests.integration.group_members import SESSION_TIMEOUT_MS, rebalance_calls
 from tests.integration.groups.group_scenes import Group, Scene, check_commits, states_of
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.watching import Sent
 
 pytestmark = [
-    pytest.mark.full("takes long on a real broker"),
     pytest.mark.timeout(400),
     pytest.mark.brokers("simulated", "real"),
 ]
 
 #: Without commits on the interval.
 BY_ITSELF = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
-
-
-@pytest.fixture
-def scene(brokers: Brokers) -> Scene:
-    return Scene(brokers)
 
 
 # --- 000 "Failure detection protocol", "Slow consumers" ------------------------------------------

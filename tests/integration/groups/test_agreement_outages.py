@@ -13,7 +13,6 @@ import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.brokers import Brokers
 from tests.integration.groups.group_scenes import (
     Group,
     Member,
@@ -25,7 +24,6 @@ from tests.integration.groups.hosts import Host
 from tests.machine import slowness
 
 pytestmark = [
-    pytest.mark.full("starts brokers of its own"),
     pytest.mark.timeout(400),
     pytest.mark.brokers("simulated", "real", cluster="three", count=3),
 ]
@@ -38,11 +36,6 @@ def three() -> Iterator[RealKafka]:
     # Nothing moves but because of an outage.
     with RealKafka(brokers=3, properties={"auto.leader.rebalance.enable": "false"}) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def scene(brokers: Brokers) -> Scene:
-    return Scene(brokers)
 
 
 def at_rest(
