@@ -11,24 +11,24 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.served import ServedKafka
+from tests.integration.brokers import Cluster, ServedCluster, choose_clusters
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume
-from tests.integration.simulated_cluster import Cluster, SimulatedCluster, choose_clusters
 from tests.kafka.tokens import TokenIssuer
 from tests.shared_brokers import shared_broker
 from tests.waiting import wait_until
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests on the simulated cluster too, where they are marked so."""
+    """Run tests on the served cluster too, where they are marked so."""
     choose_clusters(metafunc)
 
 
 @pytest.fixture(scope="session")
-def _simulated() -> Iterator[Cluster]:
-    """A simulated cluster, for all tests that are marked `both_clusters`."""
+def served_cluster() -> Iterator[Cluster]:
+    """A served simulated cluster, for all tests that run on one."""
     with ServedKafka() as served:
-        yield SimulatedCluster(served)
+        yield ServedCluster(served)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def _real(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
 def kafka(request: pytest.FixtureRequest) -> Cluster:
     """The real cluster of all tests, or the simulated one."""
     simulated = getattr(request, "param", None) == "simulated"
-    cluster: Cluster = request.getfixturevalue("_simulated" if simulated else "_real")
+    cluster: Cluster = request.getfixturevalue("served_cluster" if simulated else "_real")
     return cluster
 
 

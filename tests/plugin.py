@@ -94,7 +94,8 @@ def _mark(items: list[pytest.Item]) -> None:
         if old and "consumer" in item.nodeid.partition("[")[2].strip("]").split("-"):
             item.add_marker(pytest.mark.skip("KIP-848 needs Kafka 4.0"))
         parameters = getattr(item, "callspec", None)
-        if parameters is not None and parameters.params.get("kafka") == "simulated":
+        chosen = {} if parameters is None else parameters.params
+        if chosen.get("kafka", chosen.get("brokers")) in ("simulated", "served"):
             continue
         fixtures = getattr(item, "fixturenames", ())
         real = "kafka" in fixtures if folder == "spark" else "simulation" not in fixtures

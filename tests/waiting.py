@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 
-__all__ = ["PATIENCE_S", "until", "wait_until"]
+from tandem_kafka.errors import KafkaError
+
+__all__ = ["PATIENCE_S", "until", "wait_until", "while_running"]
 
 #: Long enough for a slow machine; a passing test never waits that long.
 PATIENCE_S = 120.0
@@ -38,3 +41,28 @@ def wait_until(done: Callable[[], object], what: str | Callable[[], object] = "i
     """Wait until `done()`, and do nothing meanwhile."""
     for _ in until(done, what):
         time.sleep(0.005)
+
+
+def while_running(action: Callable[[], object], meanwhile: Callable[[], object]) -> None:
+    """Do something on another thread, and something else on this one until that is done."""
+    failures: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            action()
+        except BaseException as error:  # noqa: BLE001 - raised by the caller's thread
+            failures.append(error)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        while thread.is_alive():
+            try:
+                meanwhile()
+            except KafkaError as error:
+                failures.append(error)
+                break
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]

@@ -1,19 +1,16 @@
-"""A producer that continues while brokers restart, and a reader with a ledger."""
+"""A producer that continues while brokers restart."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 import confluent_kafka
 
-from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.errors import KafkaError
+from tandem_kafka import TopicPartition
 
-__all__ = ["Ledger", "Stream", "while_running"]
+__all__ = ["Stream"]
 
 _TIMEOUT_S = 90.0
 
@@ -61,6 +58,11 @@ class Stream:
             }
         )
 
+    @staticmethod
+    def value_of(tp: TopicPartition, number: int) -> bytes:
+        """Return what is written at an offset, without the padding."""
+        return b"%d-%d" % (tp.partition, number)
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -75,10 +77,10 @@ class Stream:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            for partition in range(self._partitions):
-                value = b"%d-%d" % (partition, self.sent) + self._padding
+            for number in range(self._partitions):
+                value = self.value_of(TopicPartition(self._topic, number), self.sent)
                 self._producer.produce(
-                    self._topic, value, partition=partition, on_delivery=self._note
+                    self._topic, value + self._padding, partition=number, on_delivery=self._note
                 )
             self.sent += 1
             self._producer.poll(0)
@@ -95,87 +97,3 @@ class Stream:
             self._thread.join()
             assert self._producer.flush(_TIMEOUT_S) == 0
             assert not self._failures, f"{len(self._failures)} failures: {self._failures[:3]}"
-
-
-class Ledger:
-    """Reads partitions from their beginning and sees that nothing is missing or doubled."""
-
-    def __init__(self, consumer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
-        self._consumer = consumer
-        self._values: dict[TopicPartition, list[bytes]] = {tp: [] for tp in partitions}
-
-    @property
-    def next(self) -> dict[TopicPartition, int]:
-        """The next offset by partition."""
-        return {tp: len(values) for tp, values in self._values.items()}
-
-    def read(self) -> None:
-        """Poll once."""
-        for tp, records in self._consumer.poll(timeout_ms=100).items():
-            values = self._values[tp]
-            expected = list(range(len(values), len(values) + len(records)))
-            assert [record.offset for record in records] == expected
-            values.extend(record.value or b"" for record in records)
-
-    def read_until(self, ready: Callable[[], object], what: str) -> None:
-        """Poll until `ready()`."""
-        end = time.monotonic() + _TIMEOUT_S
-        while not ready():
-            assert time.monotonic() < end, f"{what} did not happen; read {self.next}"
-            self.read()
-
-    def read_more(self, count: int = 20) -> None:
-        """Poll until every partition went on by `count` records."""
-        goal = {tp: at + count for tp, at in self.next.items()}
-        self.read_until(lambda: all(self.next[tp] >= goal[tp] for tp in goal), "more records")
-
-    def read_to_end(self, bootstrap: str, at_least: int) -> None:
-        """Poll to the end of all partitions, and compare with another client."""
-        log = {tp: _read_log(bootstrap, tp) for tp in self._values}
-        assert all(len(values) >= at_least for values in log.values())
-        self.read_until(lambda: all(self.next[tp] >= len(log[tp]) for tp in log), "the end")
-        self.read()
-        for tp, values in log.items():
-            assert self._values[tp] == values, f"{tp} was not read as it is"
-
-
-def _read_log(bootstrap: str, tp: TopicPartition) -> list[bytes]:
-    """All values of a partition that begins at 0."""
-    reader = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
-    try:
-        start = confluent_kafka.TopicPartition(tp.topic, tp.partition, 0)
-        _, end = reader.get_watermark_offsets(start, _TIMEOUT_S)
-        reader.assign([start])
-        messages: list[confluent_kafka.Message] = []
-        while len(messages) < end:
-            some = reader.consume(min(end - len(messages), 10_000), timeout=_TIMEOUT_S)
-            assert some, f"{len(messages)} of {end} records came"
-            messages += [message for message in some if not message.error()]
-        return [message.value() or b"" for message in messages]
-    finally:
-        reader.close()
-
-
-def while_running(action: Callable[[], object], meanwhile: Callable[[], object]) -> None:
-    """Do something on another thread, and something else on this one until that is done."""
-    failures: list[BaseException] = []
-
-    def act() -> None:
-        try:
-            action()
-        except BaseException as error:  # noqa: BLE001 - raised by the caller's thread
-            failures.append(error)
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    try:
-        while thread.is_alive():
-            try:
-                meanwhile()
-            except KafkaError as error:
-                failures.append(error)
-                break
-    finally:
-        thread.join()
-    if failures:
-        raise failures[0]

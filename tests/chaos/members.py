@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.chaos.share_events import Event, event_of
 from tests.histories.operations import Operation, from_lines
+from tests.histories.share_events import Event, event_of
 from tests.reporting_process import ReportingProcess
 
 __all__ = ["MemberProcess", "ShareProcess"]

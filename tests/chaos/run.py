@@ -17,13 +17,12 @@ from tandem_kafka.runtime import Random
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.settings import BrokerAddress
 from tests.chaos.faults import Fault, World, draw
-from tests.chaos.ledger import Ledger
 from tests.chaos.member import PROTOCOLS
 from tests.chaos.members import MemberProcess
 from tests.chaos.proxy import HarmfulProxy
-from tests.chaos.share_ledger import ShareLedger
 from tests.chaos.sharing import SHARE, SHARE_PROPERTIES, Sharing
 from tests.histories.anomalies import anomalies
+from tests.histories.ledger import GroupLedger, Reads
 from tests.histories.members import FILLER, KINDS
 from tests.histories.operations import to_lines
 from tests.waiting import until
@@ -63,7 +62,7 @@ class Chaos:
         self._size = members
         self._say = say
         self._proxies: dict[int, HarmfulProxy] = {}
-        self._ledgers = {protocol: Ledger(_PARTITIONS) for protocol in protocols}
+        self._ledgers = {protocol: GroupLedger(_PARTITIONS) for protocol in protocols}
         self._running: list[MemberProcess] = []
         self._topic = f"chaos-{uuid.uuid4().hex[:8]}"
         self._cluster = RealKafka(
@@ -130,7 +129,7 @@ class Chaos:
         time.sleep(fault.lasts_s)
         fault.end()
         end = self._wait_for_records(time.monotonic(), fault.what)
-        ledgers: list[Ledger | ShareLedger] = [*self._ledgers.values(), self._sharing.ledger]
+        ledgers: list[Reads] = [*self._ledgers.values(), self._sharing.ledger]
         silence_s = max(ledger.longest_silence(begin, end) for ledger in ledgers)
         self.faults += 1
         self.worst = max(self.worst, (silence_s, fault.what))
@@ -196,7 +195,7 @@ class Chaos:
     def _wait_for_records(self, since: float, what: str) -> float:
         """Wait until all groups have read every partition; return that time."""
         last = since
-        ledgers: dict[str, Ledger | ShareLedger] = {**self._ledgers, SHARE: self._sharing.ledger}
+        ledgers: dict[str, Reads] = {**self._ledgers, SHARE: self._sharing.ledger}
         for protocol, ledger in ledgers.items():
             while True:
                 for member in self._running:

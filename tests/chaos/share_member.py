@@ -21,7 +21,7 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.workers import Retry, ShareWorkers
 from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.chaos.member import write_line
-from tests.chaos.share_events import LOCK_MS, Event, Place, line_of
+from tests.histories.share_events import LOCK_MS, Event, Place, line_of
 
 __all__ = ["KINDS", "Reporter"]
 

@@ -13,10 +13,10 @@ from benchmarks.outages.streaming import Stream
 from tandem_kafka import ShareConsumer
 from tandem_kafka_testing.kafka import RealKafka
 from tests.chaos.members import ShareProcess
-from tests.chaos.share_events import LOCK_MS, Event
-from tests.chaos.share_ledger import LIMIT, ShareLedger
 from tests.chaos.share_member import KINDS, Reporter
 from tests.histories.members import FILLER
+from tests.histories.share_events import LOCK_MS, Event
+from tests.histories.share_ledger import LIMIT, ShareLedger
 
 __all__ = ["SHARE", "SHARE_PROPERTIES", "Sharing"]
 

@@ -15,16 +15,15 @@ import pytest
 from tandem_kafka import ShareConsumer
 from tandem_kafka_testing.kafka import RealKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
-from tests.integration.broker_choice import BROKERS, chosen_broker
-from tests.integration.raw_worlds import (
-    PARTITIONS,
-    RawWorld,
-    real_world,
-    simulated_world,
-)
+from tests.integration.brokers import Brokers, Cluster, choose_brokers, started
+from tests.integration.raw_worlds import RawWorld
 from tests.integration.share.share_members import LOCK_MS, Share
 from tests.integration.share.sharing import require_share_groups
-from tests.integration.simulated_cluster import Cluster
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests on several kinds of brokers."""
+    choose_brokers(metafunc)
 
 
 @pytest.fixture
@@ -53,22 +52,17 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     return name
 
 
-@pytest.fixture(scope="session")
-def raw_topic(kafka: RealKafka) -> str:
-    """A topic without records, for raw members."""
-    return kafka.admin.create_topic(f"raw-{uuid.uuid4().hex[:8]}", PARTITIONS)
+@pytest.fixture
+def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
+    """Simulated, served or real brokers, as `choose_brokers` says."""
+    with started(request) as made:
+        yield made
 
 
-@pytest.fixture(params=BROKERS)
-def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
-    """A group of raw members, of a real coordinator and of the simulated one."""
-    if chosen_broker(request) == "simulated":
-        with simulated_world() as world:
-            yield world
-    else:
-        kafka, topic = request.getfixturevalue("kafka"), request.getfixturevalue("raw_topic")
-        with real_world(kafka, topic) as world:
-            yield world
+@pytest.fixture
+def raw(brokers: Brokers) -> RawWorld:
+    """A group of raw members."""
+    return RawWorld(brokers)
 
 
 @pytest.fixture

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import Any, ClassVar
 
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, SubscriptionPattern, TopicPartition
-from tandem_kafka.errors import CommitDuringRebalanceError, CommitFailedError
+from tandem_kafka.errors import (
+    CommitDuringRebalanceError,
+    CommitFailedError,
+    KafkaTimeoutError,
+)
+from tests.histories.ledger import GroupLedger
+from tests.histories.operations import Assigned, Operation, Polled, Released
 from tests.integration.polling import Listener
 from tests.waiting import wait_until
 
@@ -19,9 +26,9 @@ __all__ = [
     "PROTOCOLS",
     "SESSION_TIMEOUT_MS",
     "Member",
+    "MemberLedger",
     "check_pairs",
     "commit_if_possible",
-    "exactly_once",
     "options_of",
     "owned",
     "rebalance_calls",
@@ -54,9 +61,18 @@ def options_of(protocol: str) -> dict[str, Any]:
 class _Listener(Listener):
     """Commits the remaining records before their partitions are revoked."""
 
-    def __init__(self, commit: Callable[[], None]) -> None:
+    def __init__(self, name: str, commit: Callable[[], None]) -> None:
         super().__init__()
+        self._name = name
         self._commit = commit
+        self.operations: list[Operation] = []
+
+    def _note(self, what: str, partitions: set[TopicPartition]) -> None:
+        super()._note(what, partitions)
+        which = self._name, time.monotonic(), tuple(sorted(tp.partition for tp in partitions))
+        assigned = what == "assigned"
+        certain = what == "revoked"
+        self.operations.append(Assigned(*which) if assigned else Released(*which, certain))
 
     def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
         self._commit()
@@ -64,9 +80,15 @@ class _Listener(Listener):
 
 
 class Member:
-    """A consumer that polls on a thread; `handler` is called for every batch."""
+    """A consumer that polls on a thread; `handler` is called for every batch.
+
+    Attributes:
+        operations: What it has done, for a ledger.
+    """
 
     running: ClassVar[set[Member]] = set()
+    doubtful: ClassVar[tuple[float, ...]] = ()
+    _numbers: ClassVar[Iterator[int]] = count(1)
 
     def __init__(
         self,
@@ -78,7 +100,9 @@ class Member:
         pattern: str | SubscriptionPattern | None = None,
     ) -> None:
         self.consumer = consumer
-        self.listener = _Listener(self._commit_rest)
+        self.name = f"member {next(self._numbers)}"
+        self.listener = _Listener(self.name, self._commit_rest)
+        self.operations = self.listener.operations
         self.records: list[ConsumerRecord] = []
         #: How many of the records have been handled and committed.
         self.handled = 0
@@ -98,9 +122,9 @@ class Member:
     def _run(self) -> None:
         try:
             while not self._stopping or self._rest:
+                begin = time.monotonic()
                 batch = self.consumer.poll(timeout_ms=100)
-                for records in batch.values():
-                    self.records += records
+                self._note_records([each for records in batch.values() for each in records], begin)
                 self._note_generation()
                 if batch:
                     self._handler(self)
@@ -120,6 +144,12 @@ class Member:
             if self._commit:
                 self.consumer.commit()
             self.handled = len(self.records)
+
+    def _note_records(self, records: list[ConsumerRecord], begin: float) -> None:
+        self.records += records
+        if records:
+            found = tuple((r.partition, r.offset, (r.value or b"").decode()) for r in records)
+            self.operations.append(Polled(self.name, begin, time.monotonic(), found))
 
     def _note_generation(self) -> None:
         generation = self.consumer.group_metadata().generation_id
@@ -142,6 +172,71 @@ class Member:
         self._stopping = True
         self._thread.join(90)
         assert not self._thread.is_alive(), "the handler has not ended"
+
+
+class MemberLedger(GroupLedger):
+    """The ledger of members that read what a stream writes.
+
+    Args:
+        observer: A consumer of the group that is not a member.
+        partitions: All of them, of one topic.
+    """
+
+    def __init__(self, observer: KafkaConsumer, partitions: list[TopicPartition]) -> None:
+        super().__init__(len(partitions))
+        self.members: list[Member] = []
+        self._observer = observer
+        self._tps = partitions
+
+    @property
+    def running(self) -> list[Member]:
+        """The members that have not left and do not hang."""
+        return [member for member in self.members if member in Member.running]
+
+    def leave(self, member: Member, **how: Any) -> None:
+        """Close the consumer of a member."""
+        member.stop(**how)
+        assert member.error is None
+        check_pairs(member.listener)
+
+    def check_commits(self) -> dict[int, int]:
+        """Check the history so far; return the commits, none without a coordinator.
+
+        Commits are read first, because the records that were read only grow.
+        """
+        try:
+            offsets = {tp: self._observer.committed(tp, timeout_ms=500) or 0 for tp in self._tps}
+        except KafkaTimeoutError:
+            return {}
+        committed = {tp.partition: offset for tp, offset in offsets.items()}
+        self.check(committed)
+        return committed
+
+    def _count(self) -> int:
+        for member in self.running:
+            assert member.error is None, member.error
+        return len({(number, offset) for _, number, offset in self.reads()})
+
+    def read_more(self) -> None:
+        """Wait until the members have read 100 records more."""
+        goal = self._count() + 100
+        wait_until(lambda: self._count() >= goal, "100 more records")
+
+    def close(self, sent: int, *, once: bool = False) -> None:
+        """Check that each record was read and committed, then leave.
+
+        Args:
+            sent: The number of records in each partition.
+            once: No record may have been returned twice.
+        """
+        everything = {tp.partition: sent for tp in self._tps}
+        wait_until(lambda: self.check_commits() == everything, "the last commits")
+        settled(self.running, self.partitions)
+        for member in self.running:
+            self.leave(member)
+        self.check(everything, sent)
+        if once:
+            assert self.repeated() == 0
 
 
 def stop_all() -> None:
@@ -202,15 +297,3 @@ def settled(members: Iterable[Member], count: int) -> bool:
 
     wait_until(fully_assigned)
     return True
-
-
-def exactly_once(sent: Iterable[bytes], members: Iterable[Member]) -> bool:
-    """Wait until every record was read; return whether none was read twice."""
-    wanted = Counter(sent)
-    members = list(members)
-
-    def read() -> Counter[bytes]:
-        return Counter(value for member in members for value in member.values)
-
-    wait_until(lambda: not wanted - read())
-    return read() == wanted

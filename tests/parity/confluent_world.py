@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from tandem_kafka_testing.kafka import RealKafka
-from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
+from tests.parity.world import PATIENCE_S, KafkaWorld
 from tests.waiting import until
 
 __all__ = ["PATIENCE_S", "World", "comparable", "outcome"]

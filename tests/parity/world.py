@@ -1,16 +1,48 @@
-"""The environment of programs that run with kafka-python's consumer and with ours."""
+"""The environments of programs: for those of kafka-python, and what those of confluent share."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tandem_kafka_testing.kafka import RealKafka
-from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
+from tandem_kafka_testing.kafka.admin import Record
 from tests.waiting import until
 
-__all__ = ["PATIENCE_S", "Raised", "World", "agree", "outcome"]
+__all__ = ["PATIENCE_S", "KafkaWorld", "Raised", "World", "agree", "outcome"]
+
+PATIENCE_S = 60.0
+
+
+class KafkaWorld:
+    """A topic, a group, and the consumers of a program.
+
+    Attributes:
+        topic: A new topic with two partitions.
+        group: The name of a new group.
+    """
+
+    def __init__(self, kafka: RealKafka) -> None:
+        self.kafka = kafka
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        self.topic = self.new_topic(2)
+        self._consumers: list[Any] = []
+
+    def new_topic(self, partitions: int = 1, name: str | None = None) -> str:
+        """Create a topic."""
+        return self.kafka.admin.create_topic(name or f"parity-{uuid.uuid4().hex[:8]}", partitions)
+
+    def produce(self, *values: bytes | None, partition: int = 0, topic: str | None = None) -> None:
+        """Write records."""
+        records = [Record(value, partition=partition) for value in values]
+        self.kafka.admin.produce(topic or self.topic, records)
+
+    def close(self) -> None:
+        """Close the consumers."""
+        for consumer in self._consumers:
+            consumer.close()
 
 
 @dataclass(frozen=True)

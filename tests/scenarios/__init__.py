@@ -11,7 +11,6 @@ cancelling.py        cancellation of a task at one of its suspensions
 local_assignors.py   client-side assignors
 faults.py            the faults
 producers.py         transactional producers
-ledger.py            what was produced
 numbered_records.py  records whose values name their partition and offset
 recreated_topics.py  records of deleted topics
 workers.py           members with workers: their applications
@@ -19,7 +18,7 @@ worker_records.py    what workers may do with records
 workers_soak.py      workers of asyncio that are cancelled, and lose offsets and topics
 simulated_executor.py  an executor whose calls take simulated time
 invariants.py        what must hold after every step
-history.py           what everybody did, for the checks of tests/histories at the end
+history.py           what is produced and due, and what everybody does, for tests/histories
 shares.py            members of share groups, their faults and their end
 share_members.py     one of them, and its application
 share_soak.py        applications whose handlers take longer than a lock

@@ -71,7 +71,7 @@ class Applications:
         # Only from here on: a connection may be half-open until a commit was answered on it.
         members.concluding = True
         for tp in members.partitions:
-            members.ledger.produce(tp, members.steering.random.randrange(4))
+            members.history.produce(tp, members.steering.random.randrange(4))
         members.settle(within_ms)
         if len(members.listeners) < MAX_MEMBERS:
             members.join()

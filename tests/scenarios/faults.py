@@ -183,7 +183,7 @@ class Faults(ClusterFaults):
     def produce(self) -> None:
         """Records are produced."""
         partition = self._random.choice(self._members.partitions)
-        self._members.ledger.produce(partition, self._random.randrange(1, 6))
+        self._members.history.produce(partition, self._random.randrange(1, 6))
 
     def transact(self) -> None:
         """A transaction begins, and is committed or aborted later."""
@@ -207,12 +207,12 @@ class Faults(ClusterFaults):
 
     def recreate(self) -> None:
         """A topic is deleted and created again, with new records."""
-        topic, ledger = self._members.partitions[0].topic, self._members.ledger
+        topic, history = self._members.partitions[0].topic, self._members.history
         self._members.invariants.check()
-        ledger.recreate(topic)
+        history.recreate(topic)
         self._members.invariants.recreated(topic)
         for tp in self._members.partitions:
-            ledger.produce(tp, self._random.randrange(12))
+            history.produce(tp, self._random.randrange(12))
 
     def _note(self, member: KafkaConsumer, what: str) -> None:
         self._members.note(self._members.listeners[member].number, what)

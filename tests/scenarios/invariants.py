@@ -60,7 +60,7 @@ class Invariants:
         self._members = members
         self._cluster = members.simulation.cluster
         self._clock = members.simulation.clock
-        self.ledger = members.ledger
+        self.history = members.history
         self.read_to = dict.fromkeys(members.partitions, 0)
         self.violations: list[str] = []
         self._next: dict[tuple[int, TopicPartition], int] = {}
@@ -81,7 +81,7 @@ class Invariants:
         self._epochs = 0, 0
         self._targets: dict[str, frozenset[TopicPartition]] = {}
         self._incarnation = 0
-        self.old_records = OldRecords(members.ledger)
+        self.old_records = OldRecords(members.history)
 
     # --- records -------------------------------------------------------------------------------
 
@@ -97,12 +97,12 @@ class Invariants:
         if tp in owner.being_revoked:
             raise Violation(f"records of {tp} after its revocation began")
         self._members.steering.check_not_paused(owner, tp)
-        self._members.history.polled(owner.number, tp, records)
+        self.history.polled(owner.number, tp, records)
         expected = self._next.get((owner.number, tp))
         for record in records:
             if self.old_records.is_old(owner.number, tp, record):
                 continue
-            if record.value != value_of(tp, record.offset, self.ledger.incarnation_of(tp.topic)):
+            if record.value != value_of(tp, record.offset, self.history.incarnation_of(tp.topic)):
                 raise Violation(f"{tp}: {record.value!r} at offset {record.offset}")
             self._check_offset(owner, tp, record.offset, expected)
             expected = record.offset + 1
@@ -115,13 +115,13 @@ class Invariants:
     def _check_offset(
         self, owner: CheckingListener, tp: TopicPartition, offset: int, expected: int | None
     ) -> None:
-        if self.ledger.is_undecided(tp, offset):
+        if self.history.is_undecided(tp, offset):
             raise Violation(f"{tp}: {offset} belongs to an open transaction")
         if expected is None:
             self._check_start(owner, tp, offset)
             return
-        due = self.ledger.first_due(tp, expected)
-        if offset != due and not due < offset <= self.ledger.last_due(tp, expected):
+        due = self.history.first_due(tp, expected)
+        if offset != due and not due < offset <= self.history.last_due(tp, expected):
             raise Violation(f"{tp}: {offset} where {due} was due")
 
     def assigned(self, owner: CheckingListener, partitions: frozenset[TopicPartition]) -> None:
@@ -161,7 +161,7 @@ class Invariants:
             for of, commit, member_id in late
             if of == tp and (member_id != own_id or commit[0] <= earlier)
         ]
-        due = self.ledger.last_due(tp, max(committed, *others, 0))
+        due = self.history.last_due(tp, max(committed, *others, 0))
         if offset > due:
             raise Violation(f"{tp}: starts at {offset}, {due} was due")
 
@@ -183,7 +183,7 @@ class Invariants:
     def sought(self, owner: CheckingListener, tp: TopicPartition, offset: int) -> None:
         """Note a seek: the owner continues there, and may skip records before it."""
         key = owner.number, tp
-        self._members.history.sought(*key, offset)
+        self.history.sought(*key, offset)
         self._starts.pop(key, None)
         self._next[key] = offset
         # The member may commit this offset: it is its position.
@@ -208,7 +208,7 @@ class Invariants:
         )
 
     def _is_at_end(self, tp: TopicPartition, offset: int) -> bool:
-        return self._cluster.at(tp).log.end_offset <= self.ledger.last_due(tp, offset)
+        return self._cluster.at(tp).log.end_offset <= self.history.last_due(tp, offset)
 
     def check_committed(self, owner: CheckingListener, revoked: frozenset[TopicPartition]) -> None:
         """Check that auto-commit has committed before a revocation, if there are no faults."""
@@ -272,7 +272,7 @@ class Invariants:
     def _belongs_to_old_topic(self, owner: CheckingListener, shared: set[TopicPartition]) -> bool:
         """Return whether a topic was recreated and the member has nothing of the new one."""
         modern = self._members.options.get("group_protocol") == "consumer"
-        if not modern or not any(self.ledger.incarnation_of(tp.topic) for tp in shared):
+        if not modern or not any(self.history.incarnation_of(tp.topic) for tp in shared):
             return False
         group = self._cluster.consumer_group(self._members.group_id)
         member = group.members.get(self._members.id_of(owner))
@@ -320,10 +320,10 @@ class Invariants:
             # Members that have closed or have a new id are compared with what all have read.
             number = self._numbers.get(member_id)
             read = self._reached.get((number, tp), 0) if number is not None else self.read_to[tp]
-            if offset > self.ledger.last_due(tp, max(read, self._highest.get(tp, 0))):
+            if offset > self.history.last_due(tp, max(read, self._highest.get(tp, 0))):
                 raise Violation(f"{tp}: {offset} committed, {read} read")
             self._highest[tp] = max(self._highest.get(tp, 0), offset)
-            self._members.history.committed(member_id, tp, offset)
+            self.history.committed(member_id, tp, offset)
         self._commits_seen = len(log)
 
     def _check_target(self) -> None:

@@ -18,10 +18,8 @@ from tests.scenarios.async_members import async_member
 from tests.scenarios.catalogue import MAX_POLL_INTERVAL_MS, Scenario
 from tests.scenarios.history import History
 from tests.scenarios.invariants import LATE_MS, Invariants
-from tests.scenarios.ledger import Ledger
 from tests.scenarios.listener import CheckingListener, DeliberateError, format_partitions
 from tests.scenarios.local_assignors import draw_assignors
-from tests.scenarios.numbered_records import value_of
 from tests.scenarios.producers import MAX_OPEN
 from tests.scenarios.steering import Steering
 from tests.scenarios.violation import Violation
@@ -49,8 +47,7 @@ class Members:
         expects_errors: Whether poll() may raise because of faults.
         concluding: Whether the faults are over and commits are answered. A member then commits
             before its partitions are revoked.
-        history: What everybody did.
-        ledger: What was produced, and which records are due.
+        history: What was produced, which records are due, and what everybody did.
         steering: How applications pause, resume and seek.
     """
 
@@ -75,11 +72,9 @@ class Members:
         self.concluding = False
         vanishing = scenario.retention or scenario.recreated
         transactions = MAX_OPEN if scenario.transactions else 0
-        self.history = History(simulation.clock, judged=not vanishing, transactions=transactions)
-        self.ledger = Ledger(simulation, self.history)
+        self.history = History(simulation, judged=not vanishing, transactions=transactions)
         for tp in partitions:
-            values = [value_of(tp, n) for n in range(simulation.cluster.at(tp).log.end_offset)]
-            self.history.produced(tp, 0, values, "acknowledged")
+            self.history.found(tp)
         self.steering = Steering(self)
         self.invariants = Invariants(self)
         self._instances: dict[KafkaConsumer, str] = {}

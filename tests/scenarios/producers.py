@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.scenarios.ledger import OpenTransaction
+from tests.scenarios.history import OpenTransaction
 
 if TYPE_CHECKING:
     from tests.scenarios.members import Members
@@ -22,16 +22,16 @@ class Producers:
         self._simulation = members.simulation
         self._cluster = members.simulation.cluster
         self._random = members.simulation.random
-        self._ledger = members.ledger
+        self._history = members.history
 
     def transact(self) -> None:
         """Begin a transaction with records, offsets or both; it ends after a while."""
-        if len(self._ledger.open) >= MAX_OPEN:
+        if len(self._history.open) >= MAX_OPEN:
             return
-        random, opened = self._random, self._ledger.begin()
+        random, opened = self._random, self._history.begin()
         for _ in range(random.randrange(3)):
             tp = random.choice(self._members.partitions)
-            self._ledger.produce(tp, random.randrange(1, 4), opened)
+            self._history.produce(tp, random.randrange(1, 4), opened)
         if random.random() < 0.5:
             self._commit_offsets(opened)
         commit = random.random() < 0.6
@@ -55,13 +55,13 @@ class Producers:
 
     def end(self, opened: OpenTransaction, *, commit: bool) -> None:
         """Commit or abort a transaction, unless it has ended already."""
-        if opened in self._ledger.open:
-            self._ledger.end(opened, commit=commit)
+        if opened in self._history.open:
+            self._history.end(opened, commit=commit)
             self._cluster.end_transaction(
                 self._members.group_id, opened.transaction.producer_id, commit=commit
             )
 
     def end_all(self) -> None:
         """Commit every open transaction."""
-        for opened in list(self._ledger.open):
+        for opened in list(self._history.open):
             self.end(opened, commit=True)

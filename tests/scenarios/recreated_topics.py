@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tandem_kafka.types import TopicPartition
-from tests.scenarios.ledger import Ledger
+from tests.scenarios.history import History
 from tests.scenarios.numbered_records import value_of
 from tests.scenarios.violation import Violation
 
@@ -21,8 +21,8 @@ class OldRecords:
     it had fetched.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, history: History) -> None:
+        self._history = history
         #: The next offset in the deleted topic, by member and partition; None if any is allowed.
         self._next: dict[Key, int | None] = {}
 
@@ -41,7 +41,7 @@ class OldRecords:
             Violation: The member never owned the partition of that topic, the record is out of
                 order, or it follows records of the new topic.
         """
-        key, incarnation = (number, tp), self._ledger.incarnation_of(tp.topic)
+        key, incarnation = (number, tp), self._history.incarnation_of(tp.topic)
         if not any(record.value == value_of(tp, record.offset, old) for old in range(incarnation)):
             self._next.pop(key, None)
             return False

@@ -171,7 +171,7 @@ class ShareMembers(Members):
     def produce(self, tp: TopicPartition, count: int) -> None:
         """Produce records in batches."""
         for begin in range(0, count, _BATCH):
-            self.ledger.produce(tp, min(_BATCH, count - begin))
+            self.history.produce(tp, min(_BATCH, count - begin))
 
     def leave(self, member: ShareMember) -> None:
         """Close a member; without faults, it takes no longer than the last fetch."""
@@ -356,7 +356,7 @@ def _check_growth(members: ShareMembers) -> None:
     settings = members.simulation.cluster.coordination.of(GROUP).settings
     clock = members.simulation.clock
     tp = members.grow()
-    members.ledger.produce(tp, 1)
+    members.history.produce(tp, 1)
     began_ms = clock.now_ms()
     within_ms = 2 * settings.share_heartbeat_interval_ms + settings.share_assignment_interval_ms
     while (tp, 0) not in members.records.handed_ms:
@@ -387,7 +387,7 @@ def _conclude(members: ShareMembers, within_ms: int) -> None:
     """Check members without faults and, at last, without work."""
     simulation = members.simulation
     for tp in members.partitions:
-        members.ledger.produce(tp, members.random.randrange(1, 6))
+        members.history.produce(tp, members.random.randrange(1, 6))
     _settle(members, within_ms)
     deadline_ms = simulation.clock.now_ms() + 2 * members.lock_ms + _IDLE_MS
     while simulation.clock.now_ms() < deadline_ms:

@@ -8,7 +8,7 @@ from typing import Any
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.done_map import decode
 from tandem_kafka_testing.simulation import Simulation
-from tests.scenarios.ledger import Ledger
+from tests.scenarios.history import History
 from tests.scenarios.numbered_records import value_of
 from tests.scenarios.violation import Violation
 
@@ -41,9 +41,9 @@ class WorkerRecords:
         calls: How often a handler has succeeded for each record.
     """
 
-    def __init__(self, simulation: Simulation, ledger: Ledger, limit: int) -> None:
+    def __init__(self, simulation: Simulation, history: History, limit: int) -> None:
         self._cluster = simulation.cluster
-        self._ledger = ledger
+        self._history = history
         self._limit = limit
         self.calls: dict[tuple[TopicPartition, int], int] = {}
         self._checked_commits = 0
@@ -83,7 +83,7 @@ class WorkerRecords:
         self._checked_commits = len(log)
 
     def _check_marked(self, tp: TopicPartition, offset: int) -> None:
-        due = self._ledger.first_due(tp, offset) == offset
+        due = self._history.first_due(tp, offset) == offset
         if due and (tp, offset) not in self.calls:
             raise Violation(f"{tp}: {offset} is marked as done, and no handler has returned")
 
@@ -101,7 +101,7 @@ class WorkerRecords:
     def _last_due(self, tp: TopicPartition) -> int:
         """Return the offset after the last record that workers receive."""
         end: int = self._cluster.at(tp).log.end_offset
-        while end and self._ledger.first_due(tp, end - 1) != end - 1:
+        while end and self._history.first_due(tp, end - 1) != end - 1:
             end -= 1
         return end
 

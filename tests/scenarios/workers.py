@@ -224,7 +224,7 @@ class WorkerMembers(Members):
         options = scenario.draw_options(Random(f"{simulation.seed}/options"))
         super().__init__(simulation, scenario, {**options, "enable_auto_commit": False}, partitions)
         self.invariants = WorkerInvariants(self)
-        self.records = WorkerRecords(simulation, self.ledger, LIMIT_BYTES)
+        self.records = WorkerRecords(simulation, self.history, LIMIT_BYTES)
         self.members: dict[KafkaConsumer, Member] = {}
         self._all_listeners: list[CheckingListener] = []
         self._all_handlers: list[Handlers] = []
@@ -385,7 +385,7 @@ def _check_quiet(members: WorkerMembers, within_ms: int) -> None:
     before = dict(members.records.calls)
     losses = members.losses()
     for tp in members.partitions:
-        members.ledger.produce(tp, members.random.randrange(1, 12))
+        members.history.produce(tp, members.random.randrange(1, 12))
     members.step_all(50)
     if len(members.members) > 1:
         members.stop(members.random.choice(list(members.members)))

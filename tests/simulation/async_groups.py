@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem_kafka import AsyncKafkaConsumer, ConsumerRecord, TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import value_of
+from tests.scenarios.numbered_records import value_of
 from tests.simulation.readers import OPTIONS, filled
 
 __all__ = ["AsyncGroup", "AwaitingListener", "options_for"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 __all__ = ["OPTIONS", "Listener", "Readers", "filled"]
 
@@ -81,7 +81,7 @@ class Readers:
 
 
 def filled(simulation: Simulation, partitions: int = 4, count: int = 20) -> list[TopicPartition]:
-    tps = topic(simulation, "orders", partitions)
+    tps = create_topic(simulation, "orders", partitions)
     for tp in tps:
         produce(simulation, tp, count)
     return tps

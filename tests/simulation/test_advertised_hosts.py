@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 INJECTED = "x:1 HTTP/1.1\r\nHost: x\r\n\r\nGET http://internal/ HTTP/1.1\r\nX: y"
 PROXIES = ["socks5h://10.9.9.9:1080", "http://alice:secret@10.9.9.9:3128", None]
@@ -38,7 +38,7 @@ def test_other_brokers_are_used(
 ) -> None:
     with Simulation("hosts", brokers=2) as simulation:
         name(simulation, *address)
-        for tp in topic(simulation, "orders", 2):
+        for tp in create_topic(simulation, "orders", 2):
             simulation.cluster.move_leader(tp, 1 + tp.partition)
             produce(simulation, tp, 10)
         simulation.cluster.move_coordinator("readers", 1)
@@ -59,7 +59,7 @@ def test_other_brokers_are_used(
 def test_a_coordinator_is_checked_too(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation("hosts", brokers=2) as simulation:
         name(simulation, INJECTED, 1)
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         simulation.cluster.move_leader(tp, 1)
         simulation.cluster.move_coordinator("readers", 2)
         produce(simulation, tp, 10)

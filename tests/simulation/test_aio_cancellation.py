@@ -15,8 +15,8 @@ import pytest
 from tandem_kafka import AsyncKafkaConsumer
 from tandem_kafka_testing import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
+from tests.scenarios.numbered_records import produce
 from tests.simulation.async_groups import SETTLE_MS, AsyncGroup, AwaitingListener
-from tests.simulation.ledger import produce
 from tests.tier import sample
 
 #: The protocols, and ways in which a member reads.

@@ -10,8 +10,8 @@ import pytest
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, RebalanceCallbackError
 from tandem_kafka_testing import Simulation
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.async_groups import AsyncGroup, options_for
-from tests.simulation.ledger import produce, topic
 from tests.simulation.readers import Listener
 from tests.simulation.test_aio_methods import Member
 
@@ -140,7 +140,7 @@ def test_a_deserializer_that_raises_such_an_error_ends_no_iteration(
         raise error(data)
 
     async def run(simulation: Simulation) -> None:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         produce(simulation, tp, 1)
         consumer = simulation.async_consumer(auto_offset_reset="earliest", value_deserializer=fails)
         async with consumer:
@@ -190,7 +190,7 @@ def test_a_listener_may_use_every_method_and_close() -> None:
 
 def test_batches_wait_for_records_but_not_too_long() -> None:
     async def run(simulation: Simulation) -> None:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         options = {"auto_offset_reset": "earliest", "metrics_enabled": True}
         async with simulation.async_consumer(**options) as consumer:
             await consumer.assign([tp])
@@ -215,7 +215,7 @@ def test_batches_wait_for_records_but_not_too_long() -> None:
 
 def test_a_batch_of_waiting_records_is_returned_at_once() -> None:
     async def run(simulation: Simulation) -> None:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         produce(simulation, tp, 100)
         async with simulation.async_consumer(auto_offset_reset="earliest") as consumer:
             await consumer.assign([tp])
@@ -235,7 +235,7 @@ def test_a_batch_of_waiting_records_is_returned_at_once() -> None:
 @pytest.mark.parametrize("max_wait_ms", [0, 60_000])
 def test_a_visitor_does_not_wait_for_a_batch(max_wait_ms: int) -> None:
     async def run(simulation: Simulation) -> None:
-        first, second = topic(simulation, "orders", 2)
+        first, second = create_topic(simulation, "orders", 2)
         produce(simulation, first, 1)
         async with simulation.async_consumer(auto_offset_reset="earliest") as consumer:
             await consumer.assign([first])
@@ -262,7 +262,7 @@ def test_a_visitor_does_not_wait_for_a_batch(max_wait_ms: int) -> None:
 
 def test_a_poll_loop_that_always_finds_records_lets_other_tasks_run() -> None:
     async def run(simulation: Simulation) -> None:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         produce(simulation, tp, 200)
         async with simulation.async_consumer(auto_offset_reset="earliest") as consumer:
             await consumer.assign([tp])

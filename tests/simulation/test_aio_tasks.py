@@ -12,7 +12,7 @@ from tandem_kafka import AsyncKafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, IllegalStateError
 from tandem_kafka_testing import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.test_aio_methods import Member, each_suspension
 
 Consumer = AsyncKafkaConsumer[Any, Any]
@@ -40,7 +40,7 @@ async def cancelled(task: asyncio.Task[Any]) -> bool:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_cancelled_subscribe_keeps_topics_and_listener_together(mode: str) -> None:
     async def run(simulation: Simulation, canceller: Canceller) -> None:
-        topic(simulation, "others", 1)
+        create_topic(simulation, "others", 1)
         member = Member(simulation, "classic")
         await member.start()
         polling = asyncio.create_task(member.consumer.poll())
@@ -65,7 +65,7 @@ def test_a_task_that_polls_does_not_wait_for_a_cancelled_call(call: str) -> None
     """A call that was cancelled while it waited for the reader suspends it no more."""
 
     async def run(simulation: Simulation) -> None:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         async with simulation.async_consumer(auto_offset_reset="earliest") as consumer:
             await consumer.assign([tp])
             polling = asyncio.create_task(consumer.poll(60_000))
@@ -118,7 +118,7 @@ def test_a_cancelled_unsubscribe_is_completed_first(protocol: str, mode: str) ->
 @pytest.mark.parametrize("mode", MODES)
 def test_a_cancelled_assign_is_made_or_not(mode: str) -> None:
     async def run(simulation: Simulation, canceller: Canceller) -> None:
-        first, second = topic(simulation, "orders", 2)
+        first, second = create_topic(simulation, "orders", 2)
         produce(simulation, first, 2)
         produce(simulation, second, 2)
         consumer = simulation.async_consumer(auto_offset_reset="earliest")
@@ -183,7 +183,7 @@ def test_a_second_poll_is_rejected_or_served_but_never_stops_the_loop() -> None:
 
 
 async def _three_tasks(simulation: Simulation, pause_s: float) -> None:
-    first, second = topic(simulation, "orders", 2)
+    first, second = create_topic(simulation, "orders", 2)
     async with simulation.async_consumer(auto_offset_reset="earliest") as consumer:
         await consumer.assign([first])
         polling = asyncio.create_task(consumer.poll())
@@ -233,7 +233,7 @@ def test_a_timeout_inside_a_listener_of_close_does_not_cancel_the_task() -> None
 
 def test_a_task_that_its_own_callback_cancels_loses_no_record() -> None:
     async def run(simulation: Simulation) -> None:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         produce(simulation, tp, 5)
         polling: list[asyncio.Task[Any]] = []
 

@@ -15,7 +15,7 @@ from tandem_kafka_testing import Simulation
 from tests.answers.check import Case, broken_promises
 from tests.answers.everyday import everyday
 from tests.answers.table import NEVER_ASKED, ROWS, request_names
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.sharing import counted
 
 TP = TopicPartition("orders", 0)
@@ -50,7 +50,7 @@ def _caught(
 def test_a_loop_that_catches_a_missing_offset_does_not_spin() -> None:
     """There were up to 1,040 lookups and errors a second."""
     with Simulation("no offset") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", auto_offset_reset="none")
         consumer.assign([TP])
         caught = _caught(simulation, consumer, 30)
@@ -66,7 +66,7 @@ def test_a_loop_that_catches_a_missing_offset_does_not_spin() -> None:
 def test_a_loop_that_catches_a_truncation_does_not_spin(caplog: pytest.LogCaptureFixture) -> None:
     """There were up to 1,160 requests and errors a second, and a WARNING for each."""
     with Simulation("truncation", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 10)
         consumer = simulation.consumer(auto_offset_reset="none")
         consumer.assign([TP])

@@ -10,7 +10,8 @@ from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, LogTruncationError
 from tandem_kafka_testing import Conditions, Simulation
 from tandem_kafka_testing.coordinator.members import MemberState
-from tests.simulation.ledger import Ledger, produce, reading, topic
+from tests.histories.ledger import SimulatedLedger, reading
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import seeds
 
@@ -43,12 +44,12 @@ def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
 @pytest.mark.parametrize("seed", seeds(15, 60))
 def test_order_and_completeness_survive_broker_restarts(seed: int) -> None:
     with Simulation(f"brokers {seed}", brokers=3) as simulation:
-        tps = topic(simulation, "orders", 3)
+        tps = create_topic(simulation, "orders", 3)
         consumer = simulation.consumer(
             group_id="readers", auto_offset_reset="earliest", reconnect_backoff_max_ms=1_000
         )
         consumer.assign(tps)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         for _ in range(25):
             trouble(simulation, tps)
             ledger.poll(simulation.random.choice([0, 100, 2_000]))
@@ -63,12 +64,12 @@ def test_order_and_completeness_survive_broker_restarts(seed: int) -> None:
 @pytest.mark.behaviour(150)
 def test_a_truncated_log_moves_the_position_back() -> None:
     with Simulation(brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         for _ in range(4):
             produce(simulation, TP, 5)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.read_all()
         simulation.cluster.move_leader(TP, 2, truncate_to=10)
         produce(simulation, TP, 3)
@@ -80,13 +81,13 @@ def test_a_truncated_log_moves_the_position_back() -> None:
 @pytest.mark.behaviour(150)
 def test_without_a_policy_truncation_is_raised_until_a_seek() -> None:
     with Simulation(brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         for _ in range(4):
             produce(simulation, TP, 5)
         consumer = simulation.consumer(auto_offset_reset="none")
         consumer.assign([TP])
         consumer.seek(TP, 0)
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.read_all()
         simulation.cluster.move_leader(TP, 2, truncate_to=10)
         for _ in range(2):
@@ -103,7 +104,7 @@ def test_without_a_policy_truncation_is_raised_until_a_seek() -> None:
 @pytest.mark.behaviour(160)
 def test_a_hint_in_the_fetch_response_saves_the_metadata_round_trip() -> None:
     with Simulation(brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
         ledger = reading(simulation, TP)
         ledger.read_all()
@@ -118,7 +119,7 @@ def test_a_hint_in_the_fetch_response_saves_the_metadata_round_trip() -> None:
 @pytest.mark.behaviour(159)
 def test_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
     with Simulation(brokers=2, racks=["there", "here"]) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
         ledger = reading(simulation, TP, client_rack="here")
         ledger.read_all()
@@ -131,14 +132,14 @@ def test_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
 @pytest.mark.behaviour(172)
 def test_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
     with Simulation(brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
         cluster = simulation.cluster
         consumer = simulation.consumer(
             auto_offset_reset="earliest", bootstrap_servers="10.0.0.1:9092,10.0.0.9:9092"
         )
         consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.read_all()
         for node_id in (1, 2):
             cluster.stop(node_id)
@@ -151,10 +152,10 @@ def test_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
 @pytest.mark.behaviour(27)
 def test_an_empty_response_does_not_stall_later_ones() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         consumer.poll(700)
         for _ in range(20):
             simulation.after(450, lambda: produce(simulation, TP, 1))
@@ -165,7 +166,7 @@ def test_an_empty_response_does_not_stall_later_ones() -> None:
 
 def test_the_consumer_recovers_from_silent_connections() -> None:
     with Simulation(brokers=1, conditions=Conditions()) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
         ledger = reading(simulation, TP)
         ledger.read_all()
@@ -223,7 +224,7 @@ def test_the_revocation_timeout_begins_again_with_a_new_coordinator() -> None:
 
 def test_a_paused_broker_handles_everything_when_it_continues() -> None:
     with Simulation(brokers=2) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         consumer = simulation.consumer(group_id="readers", request_timeout_ms=5_000)
         consumer.assign([TP])
         consumer.commit({TP: OffsetAndMetadata(1, "", -1)})
@@ -243,7 +244,7 @@ def test_a_paused_broker_handles_everything_when_it_continues() -> None:
 
 def test_a_paused_broker_that_is_killed_has_handled_nothing() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers")
         consumer.commit({TP: OffsetAndMetadata(1, "", -1)})
         simulation.cluster.pause(1)

@@ -17,7 +17,7 @@ from tandem_kafka.wire.messages import (
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka_testing.coordinator.records import ConsumerGroupAssignmentComputation
-from tests.simulation.ledger import produce
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import seeds
 

@@ -13,7 +13,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConsumerClosedError
 from tandem_kafka.events.application import CommitSync
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 #: The end of the network thread is noticed a few milliseconds later.
@@ -24,7 +24,7 @@ LATE_MS = 200
 def reader(seed: str, **options: Any) -> Iterator[tuple[Simulation, KafkaConsumer]]:
     """A consumer that has read seven records and will not commit before it is closed."""
     with Simulation(seed, trace_lines=2_000) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 7)
         consumer = simulation.consumer(
             group_id="g",

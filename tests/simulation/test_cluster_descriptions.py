@@ -6,18 +6,18 @@ import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 
 
 def test_the_named_topics_are_described_as_they_are_now() -> None:
     with Simulation("descriptions", brokers=2) as simulation:
-        topic(simulation, "orders", 2)
-        topic(simulation, "users", 1)
+        create_topic(simulation, "orders", 2)
+        create_topic(simulation, "users", 1)
         consumer = simulation.consumer()
         found = consumer.cluster(topics=["orders", "ordres"])
         assert {name: len(each.partitions) for name, each in found.topics.items()} == {"orders": 2}
         assert sorted(found.nodes) == sorted(simulation.cluster.brokers)
-        topic(simulation, "ordres", 3)
+        create_topic(simulation, "ordres", 3)
         found = consumer.cluster(topics=["ordres"])
         assert {name: len(each.partitions) for name, each in found.topics.items()} == {"ordres": 3}
         assert set(consumer.cluster().topics) == {"orders", "users", "ordres"}

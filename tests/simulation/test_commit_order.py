@@ -10,7 +10,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import sample
 

@@ -8,7 +8,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.tier import sample
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(4)]
@@ -19,7 +19,7 @@ class Pair:
 
     def __init__(self, simulation: Simulation, **options: Any) -> None:
         self.simulation = simulation
-        topic(simulation, "orders", len(PARTITIONS))
+        create_topic(simulation, "orders", len(PARTITIONS))
         self.members = [
             simulation.consumer(
                 "orders",

@@ -11,7 +11,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 
@@ -19,7 +19,7 @@ TP = TopicPartition("orders", 0)
 @pytest.fixture
 def simulation() -> Any:
     with Simulation("debug", brokers=2) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         yield simulation
 
 

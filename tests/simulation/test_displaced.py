@@ -11,7 +11,7 @@ from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import Call, Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 
@@ -23,7 +23,7 @@ def read_to(consumer: KafkaConsumer, offset: int) -> None:
 
 def member_at_20(simulation: Simulation, **options: Any) -> KafkaConsumer:
     """A member that has read all 20 records."""
-    topic(simulation, "orders", 1)
+    create_topic(simulation, "orders", 1)
     produce(simulation, TP, 20)
     member = simulation.consumer(
         "orders", group_id="readers", auto_offset_reset="earliest", **options
@@ -37,7 +37,7 @@ def member_at_20(simulation: Simulation, **options: Any) -> KafkaConsumer:
 def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bool) -> None:
     """An empty group accepts a commit without a generation."""
     with Simulation("displaced") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 50)
         options = {
             "group_id": "readers",

@@ -6,7 +6,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka_testing import Conditions, Simulation
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.histories.ledger import SimulatedLedger
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.tier import seeds
 
 SEEDS = seeds(12, 100)
@@ -43,7 +44,7 @@ def options(simulation: Simulation) -> dict[str, object]:
     }
 
 
-def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> None:
+def act(simulation: Simulation, ledger: SimulatedLedger, tps: list[TopicPartition]) -> None:
     """Do one random action of the application or the cluster."""
     random, consumer = simulation.random, ledger.consumer
     match random.randrange(9):
@@ -65,11 +66,11 @@ def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> No
 
 def everything(seed: int) -> Simulation:
     with Simulation(seed, brokers=2, conditions=Conditions()) as simulation:
-        tps = topic(simulation, "orders", 4)
+        tps = create_topic(simulation, "orders", 4)
         for tp in tps:
             produce(simulation, tp, simulation.random.randrange(30))
         weather(simulation)
-        ledger = Ledger(simulation, simulation.consumer(**options(simulation)), tps)
+        ledger = SimulatedLedger(simulation, simulation.consumer(**options(simulation)), tps)
         ledger.consumer.assign(tps)
         for _ in range(40):
             act(simulation, ledger, tps)

@@ -9,8 +9,9 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka_testing import Simulation
+from tests.histories.ledger import LATE_MS
+from tests.scenarios.numbered_records import create_topic, produce, value_of
 from tests.simulation.garbling import garble_responses
-from tests.simulation.ledger import LATE_MS, produce, topic, value_of
 from tests.tier import seeds
 
 WAYS = ("assigned", "classic", "consumer")
@@ -87,7 +88,7 @@ def read_all(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPar
 @pytest.mark.parametrize("seed", SEEDS)
 def test_garbled_responses_cause_errors_and_nothing_else(seed: int, way: str) -> None:
     with Simulation(f"{way} {seed}", brokers=2) as simulation:
-        tps = topic(simulation, "orders", 4)
+        tps = create_topic(simulation, "orders", 4)
         for tp in tps:
             produce(simulation, tp, RECORDS)
         consumer = simulation.consumer(

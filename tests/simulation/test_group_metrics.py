@@ -8,7 +8,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import LATE_MS, topic
+from tests.histories.ledger import LATE_MS
+from tests.scenarios.numbered_records import create_topic
 
 CLASSIC = {"heartbeat_interval_ms": 500, "session_timeout_ms": 6_000}
 CONSUMER = {"group_protocol": "consumer"}
@@ -40,7 +41,7 @@ def metrics(member: KafkaConsumer) -> dict[str, float]:
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 def test_metrics_have_the_times_of_listeners_and_rebalances(options: dict[str, Any]) -> None:
     with Simulation("slow") as simulation:
-        topic(simulation, "orders", 4)
+        create_topic(simulation, "orders", 4)
         member = simulation.consumer(group_id="readers", max_poll_interval_ms=20_000, **options)
         listener = Slow(simulation)
         member.subscribe(["orders"], listener=listener)
@@ -68,7 +69,7 @@ def test_metrics_have_the_times_of_listeners_and_rebalances(options: dict[str, A
 
 def test_the_time_since_the_last_poll_grows_while_the_application_is_busy() -> None:
     with Simulation("polls") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         member = simulation.consumer("orders", group_id="readers")
 
         def since_s() -> float:

@@ -19,7 +19,7 @@ from tandem_kafka.wire.messages import (
     ShareGroupHeartbeatRequest,
 )
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.sharing import sharing, take
 
 TP = TopicPartition("orders", 0)
@@ -31,7 +31,7 @@ PROTOCOLS = pytest.mark.parametrize(
 @PROTOCOLS
 def test_a_member_that_reads_is_alive_and_ready(options: dict[str, Any]) -> None:
     with Simulation("reads") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 10)
         consumer = simulation.consumer(
             "orders", group_id="readers", auto_offset_reset="earliest", client_id="one", **options
@@ -68,7 +68,7 @@ def test_a_member_that_reads_is_alive_and_ready(options: dict[str, Any]) -> None
 
 def test_an_outage_names_the_broker_and_the_partition() -> None:
     with Simulation("outage") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 10)
         consumer = simulation.consumer("orders", auto_offset_reset="earliest")
         assert consumer.poll(5_000)
@@ -86,7 +86,7 @@ def test_an_outage_names_the_broker_and_the_partition() -> None:
 
 def test_a_busy_application_is_named() -> None:
     with Simulation("busy") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 10)
         consumer = simulation.consumer(
             "orders",
@@ -110,7 +110,7 @@ def test_a_busy_application_is_named() -> None:
 @pytest.mark.parametrize("way", ["paused", "leaderless"])
 def test_a_partition_that_hands_out_nothing_says_why(way: str) -> None:
     with Simulation("stuck") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 10)
         consumer = simulation.consumer("orders", auto_offset_reset="earliest", max_poll_records=1)
         assert consumer.poll(5_000)
@@ -134,7 +134,7 @@ def test_a_partition_that_hands_out_nothing_says_why(way: str) -> None:
 
 def test_a_fenced_static_member_is_not_alive() -> None:
     with Simulation("fenced") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         static = {"group_id": "readers", "group_instance_id": "one"}
         first = simulation.consumer("orders", **static)
         while not first.assignment():
@@ -163,7 +163,7 @@ def test_a_closed_consumer_is_not_alive() -> None:
 def test_a_rebalance_in_progress_is_shown(options: dict[str, Any]) -> None:
     seen: list[int | None] = []
     with Simulation("rebalance") as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
 
         class Listener:
             def on_partitions_assigned(self, _assigned: set[TopicPartition]) -> None:
@@ -185,7 +185,7 @@ def test_a_rebalance_in_progress_is_shown(options: dict[str, Any]) -> None:
 @PROTOCOLS
 def test_a_slow_handler_is_a_trouble_before_the_member_leaves(options: dict[str, Any]) -> None:
     with Simulation("slow handler") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(
             "orders", group_id="readers", max_poll_interval_ms=60_000, **options
         )
@@ -211,7 +211,7 @@ def test_a_slow_handler_is_a_trouble_before_the_member_leaves(options: dict[str,
 @PROTOCOLS
 def test_a_member_without_partitions_says_so(options: dict[str, Any]) -> None:
     with Simulation("spare member") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         members = [simulation.consumer("orders", group_id="readers", **options) for _ in range(2)]
         for _ in range(30):
             for member in members:
@@ -235,7 +235,7 @@ def test_a_closed_consumer_is_not_connected() -> None:
 def test_topics_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a change in between would let one part of the health contradict the other."""
     with Simulation("once") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers")
         consumer.poll(1_000)
         troubles, calls = consumer._core.engine.topic_troubles, []
@@ -290,7 +290,7 @@ def polled_for_a_minute(simulation: Simulation, consumer: Any) -> int:
 @PROTOCOLS
 def test_only_heartbeats_that_are_accepted_count(options: dict[str, Any]) -> None:
     with Simulation("heartbeats") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers", **options)
         polled_for_a_minute(simulation, consumer)
         assert (consumer.health().heartbeat_ms or 0) < 6_000
@@ -321,7 +321,7 @@ def test_only_heartbeats_of_a_share_group_that_are_accepted_count() -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_only_fetches_that_are_accepted_count(*, whole: bool) -> None:
     with Simulation("fetches") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
         consumer = simulation.consumer("orders", auto_offset_reset="earliest")
         assert consumer.poll(5_000)
@@ -344,7 +344,7 @@ def test_only_fetches_of_a_share_group_that_are_accepted_count(*, whole: bool) -
 
 def test_a_fetch_counts_if_one_partition_of_several_is_refused() -> None:
     with Simulation("some partitions", brokers=1) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         consumer = simulation.consumer("orders", auto_offset_reset="earliest")
         consumer.poll(5_000)
         refuse_fetches(simulation, FetchResponse, KafkaStorageError.errno, whole=False)
@@ -356,7 +356,7 @@ def test_a_member_that_others_wait_for_in_a_rebalance_is_ready() -> None:
     """The coordinator keeps a member that it asks to join again (as Java's `Heartbeat` knows)."""
     seen: list[Any] = []
     with Simulation("slow listener") as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
 
         class Listener:
             def on_partitions_assigned(self, _assigned: set[TopicPartition]) -> None: ...
@@ -383,7 +383,7 @@ def test_a_partition_with_a_leader_whose_position_is_looked_up_has_a_leader(
     options: dict[str, Any],
 ) -> None:
     with Simulation("unstable") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
 
         def unstable(call: Any) -> Any:
             answer = call.default()

@@ -13,7 +13,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.observability import Probe
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TRUTH_MS = 5_000
 TP = TopicPartition("orders", 0)
@@ -70,7 +70,7 @@ def poll_for(simulation: Simulation, consumer: KafkaConsumer, duration_ms: int) 
 @pytest.fixture
 def world(options: dict[str, Any]) -> Any:
     with Simulation("health") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 10)
         consumer = simulation.consumer(
             "orders", group_id="readers", auto_offset_reset="earliest", client_id="one", **options
@@ -143,7 +143,7 @@ def test_a_slow_broker_is_named_within_five_seconds(
 
 def test_a_broker_that_is_no_longer_needed_is_no_trouble() -> None:
     with Simulation("unneeded", brokers=2) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         simulation.cluster.move_leader(TP, 1)
         simulation.cluster.move_leader(TopicPartition("orders", 1), 2)
         produce(simulation, TP, 10)

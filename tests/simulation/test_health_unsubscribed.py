@@ -16,8 +16,8 @@ from tandem_kafka.wire.messages import (
     SyncGroupResponse,
 )
 from tandem_kafka_testing import Simulation
+from tests.scenarios.numbered_records import create_topic
 from tests.simulation.changing import changing
-from tests.simulation.ledger import topic
 from tests.simulation.sharing import counted
 from tests.simulation.test_mixed_answers import FIRST, produce, read, set_codes
 
@@ -49,7 +49,7 @@ def refuse(message: Any, code: int) -> None:
 def test_failures_end_with_the_subscription(protocol: str, response: Any, code: int) -> None:
     """They had been named for a minute, also while assigned partitions were read."""
     with Simulation("unsubscribed", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(
             "orders", group_id="g", group_protocol=protocol, auto_offset_reset="earliest"
@@ -78,7 +78,7 @@ def test_failures_end_with_the_subscription(protocol: str, response: Any, code: 
 def test_commits_without_a_coordinator_are_a_trouble_of_assigned_partitions(protocol: str) -> None:
     """They are read, and had not been ready."""
     with Simulation("assigned", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(
             group_id="g", group_protocol=protocol, auto_commit_interval_ms=500

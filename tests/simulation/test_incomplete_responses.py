@@ -16,7 +16,7 @@ from tandem_kafka.wire.messages import (
     OffsetForLeaderEpochRequest,
 )
 from tandem_kafka_testing import Call, Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.sharing import counted
 
 LACKING = TopicPartition("orders", 1)
@@ -80,7 +80,7 @@ def test_a_partition_that_a_response_lacks_does_not_hold_up_the_others(
     request_class: Any, begin: Callable[[Simulation, list[TopicPartition]], KafkaConsumer]
 ) -> None:
     with Simulation(f"lacking {request_class.__name__}", brokers=2) as simulation:
-        tps = topic(simulation, "orders", 3)
+        tps = create_topic(simulation, "orders", 3)
         for tp in tps:
             simulation.cluster.move_leader(tp, 1)
             produce(simulation, tp, 5)
@@ -97,7 +97,7 @@ def test_a_partition_that_a_response_lacks_does_not_hold_up_the_others(
 
 def test_a_commit_whose_response_lacks_a_partition_names_it() -> None:
     with Simulation("lacking commits") as simulation:
-        tps = topic(simulation, "orders", 3)
+        tps = create_topic(simulation, "orders", 3)
         consumer = simulation.consumer(group_id="readers")
         consumer.assign(tps)
         simulation.cluster.script(OffsetCommitRequest, *[_without] * 60)

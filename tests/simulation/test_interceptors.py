@@ -10,7 +10,7 @@ from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import CommitFailedError, IllegalStateError
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 
@@ -35,7 +35,7 @@ class Audit:
 
 
 def reader(simulation: Simulation, *interceptors: Any, **options: Any) -> KafkaConsumer:
-    topic(simulation, "orders", 1)
+    create_topic(simulation, "orders", 1)
     produce(simulation, TP, 10)
     return simulation.consumer(
         "orders",

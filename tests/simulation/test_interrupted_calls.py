@@ -17,8 +17,8 @@ from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError, WakeupErro
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka_testing import Call, Simulation
 from tests.scenarios.cancelling import MODES, Canceller
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.async_groups import options_for
-from tests.simulation.ledger import produce, topic
 from tests.simulation.sharing import started
 from tests.simulation.test_share_groups import sharing
 from tests.tier import bytecodes, sample
@@ -32,7 +32,7 @@ LAST = 45
 
 def two_topics(simulation: Simulation) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """Create a topic of four partitions, and one that is deleted later; each has five records."""
-    kept, gone = topic(simulation, "orders", 4), topic(simulation, "gone", 1)
+    kept, gone = create_topic(simulation, "orders", 4), create_topic(simulation, "gone", 1)
     for tp in (*kept, *gone):
         produce(simulation, tp, 5)
     return kept, gone

@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import bytecodes, sample
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
@@ -104,7 +104,7 @@ def test_an_interrupted_member_loses_and_repeats_nothing(protocol: str) -> None:
 def test_a_reader_that_an_interrupt_has_left_behind_is_replaced() -> None:
     """Otherwise no later poll() is the outermost one, so none lets other threads in."""
     with Simulation("left behind") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers")
         core = consumer._core
         core.reader = core.callers.current()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 
 
 def member(simulation: Simulation) -> Any:
-    topic(simulation, "orders", 2)
+    create_topic(simulation, "orders", 2)
     consumer = simulation.consumer("orders", group_id="readers")
     while not consumer.assignment():
         consumer.poll(500)

@@ -10,7 +10,7 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.assignors import RangePartitionAssignor
 from tandem_kafka.runtime.native import native
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.repeating import RepeatingSimulation
 from tests.tier import seeds
 
@@ -27,7 +27,7 @@ each_transport = pytest.mark.parametrize(
 
 def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
     """A consumer that has caught up with all partitions but one."""
-    topic(simulation, "orders", caught_up + 1)
+    create_topic(simulation, "orders", caught_up + 1)
     for _ in range(RECORDS // 50):  # each a batch
         produce(simulation, LAGGING, 50)
     consumer = simulation.consumer(
@@ -177,7 +177,7 @@ def test_a_partition_that_is_assigned_again_is_at_its_end(
 ) -> None:
     """The session knows it already, and omits it until it has a record."""
     with simulated(f"again {isolation}", trace_lines=400) as simulation:
-        topic(simulation, "orders", 4)
+        create_topic(simulation, "orders", 4)
         produce(simulation, LAGGING, 50)
         consumer = simulation.consumer(
             "orders",

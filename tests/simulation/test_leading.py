@@ -12,7 +12,7 @@ from tandem_kafka import KafkaConsumer
 from tandem_kafka.assignors import CooperativeStickyAssignor
 from tandem_kafka.errors import AssignorError
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 from tests.simulation.readers import Readers, filled
 
 OPTIONS: dict[str, Any] = {
@@ -34,35 +34,10 @@ def until_held(member: KafkaConsumer, count: int, *others: KafkaConsumer) -> Non
 
 
 @pytest.mark.behaviour(57)
-def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing() -> None:
-    led: list[int] = []
-
-    class Counting(RangePartitionAssignor):  # type: ignore[misc]
-        @classmethod
-        def assign(cls, cluster: Any, members: Any) -> Any:
-            led.append(len(members))
-            return super().assign(cluster, members)
-
-    options = {**OPTIONS, "partition_assignment_strategy": [Counting], "group_instance_id": "a"}
-    with Simulation("restarted leader") as simulation:
-        topic(simulation, "orders", 2)
-        first = simulation.consumer("orders", **options)
-        until_held(first, 2)
-        first.close()
-        led.clear()
-        again = simulation.consumer("orders", **options)
-        until_held(again, 2)
-        assert not led, "the assignment stands"
-        simulation.cluster.add_partitions("orders", 4)
-        until_held(again, 4)
-        assert led == [1]
-
-
-@pytest.mark.behaviour(57)
 def test_the_leader_watches_topics_of_other_members() -> None:
     with Simulation("topics of others") as simulation:
-        topic(simulation, "orders", 2)
-        topic(simulation, "payments", 2)
+        create_topic(simulation, "orders", 2)
+        create_topic(simulation, "payments", 2)
         leader = simulation.consumer("orders", **OPTIONS)
         until_held(leader, 2)
         other = simulation.consumer("payments", **OPTIONS)
@@ -140,7 +115,7 @@ class Group:
 @pytest.mark.parametrize("kind", [BreakableRange, BreakableCooperative])
 def test_a_group_goes_on_without_a_leader_whose_assignor_fails(kind: Any, static: bool) -> None:
     with Simulation("broken leader") as simulation:
-        topic(simulation, "orders", 6)
+        create_topic(simulation, "orders", 6)
         group = Group(simulation, kind, static=static)
         group.begin()
         group.assignors[0].broken = True
@@ -157,7 +132,7 @@ def test_a_group_goes_on_without_a_leader_whose_assignor_fails(kind: Any, static
 @pytest.mark.parametrize("kind", [BreakableRange, BreakableCooperative])
 def test_each_member_of_a_group_whose_assignor_fails_everywhere_learns_of_it(kind: Any) -> None:
     with Simulation("broken everywhere") as simulation:
-        topic(simulation, "orders", 6)
+        create_topic(simulation, "orders", 6)
         group = Group(simulation, kind)
         group.begin()
         for each in group.assignors:

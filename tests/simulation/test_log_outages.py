@@ -16,7 +16,7 @@ from tandem_kafka.network import resolver
 from tandem_kafka.network.transport import ConnectionClosed
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.network import SimConnection
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.tier import sample
 
 PROTOCOLS = pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_an_outage_of_a_minute_gives_at_most_ten_lines(
 ) -> None:
     caplog.set_level(logging.INFO, "tandem_kafka")
     with Simulation("outage", brokers=2) as simulation:
-        for tp in topic(simulation, "orders", len(PARTITIONS)):
+        for tp in create_topic(simulation, "orders", len(PARTITIONS)):
             simulation.cluster.move_leader(tp, 1 + tp.partition % 2)
             produce(simulation, tp, 10)
         consumer = simulation.consumer(

@@ -17,7 +17,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.runtime.native import native_available
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def simulation() -> Iterator[Simulation]:
 
 @pytest.fixture
 def tps(simulation: Simulation) -> list[TopicPartition]:
-    tps = topic(simulation, "orders", 2)
+    tps = create_topic(simulation, "orders", 2)
     for tp in tps:
         for _ in range(4):
             produce(simulation, tp, 5)

@@ -12,7 +12,7 @@ from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError, KafkaError
 from tandem_kafka.wire.messages import JoinGroupRequest, OffsetCommitRequest
 from tandem_kafka_testing import Call, Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.readers import OPTIONS, Listener, Readers, filled
 from tests.simulation.sharing import counted
 from tests.tier import seeds
@@ -152,7 +152,7 @@ def test_a_member_id_that_comes_late_does_not_block_the_group(seed: int) -> None
         return call.default()
 
     with Simulation(f"late member ids {seed}") as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         options = {**OPTIONS, "session_timeout_ms": 20_000}
         other = simulation.consumer("orders", **options)
         while len(other.assignment()) < 2:
@@ -185,7 +185,7 @@ def test_a_consumer_that_closes_while_it_joins_does_not_block_the_group(delay_ms
         return call.default()
 
     with Simulation(f"closes while it joins {delay_ms}") as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         options = {**OPTIONS, "session_timeout_ms": 20_000}
         other = simulation.consumer("orders", **options)
         while len(other.assignment()) < 2:
@@ -226,7 +226,7 @@ def test_a_member_that_is_removed_by_each_commit_joins_after_a_pause(
         return response
 
     with Simulation(f"removed by each commit {protocol}") as simulation:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         simulation.cluster.script(OffsetCommitRequest, *[refuse] * 10_000)
         consumer = simulation.consumer("orders", group_id="readers", **protocol)
         while simulation.clock.now_ms() < 60_000:

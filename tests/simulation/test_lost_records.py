@@ -11,14 +11,15 @@ from tandem_kafka import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, Topic
 from tandem_kafka.errors import LogTruncationError, OffsetOutOfRangeError
 from tandem_kafka.state.partition import FetchState
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.histories.ledger import SimulatedLedger
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 
 
 def started(simulation: Simulation, batches: int = 4, **options: Any) -> KafkaConsumer:
     """A consumer of one partition with `batches` times five records."""
-    topic(simulation, "orders", 1)
+    create_topic(simulation, "orders", 1)
     for _ in range(batches):
         produce(simulation, TP, 5)
     consumer = simulation.consumer(**{"auto_offset_reset": "earliest", **options})
@@ -35,7 +36,7 @@ def test_a_deleted_position_is_reset_by_the_policy(policy: str, begin: int) -> N
         consumer = started(simulation, auto_offset_reset=policy)
         consumer.seek(TP, 3)
         simulation.cluster.delete_records(TP, 15)
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.next[TP] = begin
         consumer.poll(1_000) if policy == "latest" else ledger.poll(5_000)
         produce(simulation, TP, 2)
@@ -45,7 +46,7 @@ def test_a_deleted_position_is_reset_by_the_policy(policy: str, begin: int) -> N
 
 def test_a_deleted_position_is_reset_by_time() -> None:
     with Simulation("retention by time") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         for _ in range(4):
             produce(simulation, TP, 5)
             simulation.sleep(60_000)
@@ -53,7 +54,7 @@ def test_a_deleted_position_is_reset_by_time() -> None:
         consumer.assign([TP])
         consumer.seek(TP, 3)
         simulation.cluster.delete_records(TP, 5)
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.next[TP] = 15
         ledger.read_all()
 
@@ -68,7 +69,7 @@ def test_without_a_policy_a_deleted_position_is_raised_until_a_seek() -> None:
                 consumer.poll(10_000)
             assert raised.value.args[0] == {TP: 3}
         consumer.seek(TP, 15)
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.next[TP] = 15
         ledger.read_all()
 
@@ -76,7 +77,7 @@ def test_without_a_policy_a_deleted_position_is_raised_until_a_seek() -> None:
 def test_records_fetched_before_their_deletion_are_handed_out() -> None:
     with Simulation("retention read ahead") as simulation:
         consumer = started(simulation)
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         assert ledger.poll(5_000, max_records=1).count == 1
         simulation.sleep(1_000)  # everything has been fetched by now
         simulation.cluster.delete_records(TP, 20)
@@ -94,7 +95,7 @@ def test_a_deleted_committed_offset_is_reset() -> None:
         simulation.cluster.delete_records(TP, 10)
         second = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
         second.assign([TP])
-        ledger = Ledger(simulation, second, [TP])
+        ledger = SimulatedLedger(simulation, second, [TP])
         ledger.next[TP] = 10
         ledger.read_all()
 
@@ -150,7 +151,7 @@ def test_a_commit_with_an_older_epoch_reveals_lost_records() -> None:
     """KIP-320: the offset is in range again when the next consumer starts."""
     with Simulation("truncated commit", brokers=2) as simulation:
         first = started(simulation, group_id="readers", enable_auto_commit=False)
-        Ledger(simulation, first, [TP]).read_all()
+        SimulatedLedger(simulation, first, [TP]).read_all()
         first.commit()
         first.close()
         simulation.cluster.move_leader(TP, 2, truncate_to=10)
@@ -158,7 +159,7 @@ def test_a_commit_with_an_older_epoch_reveals_lost_records() -> None:
             produce(simulation, TP, 5)
         second = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
         second.assign([TP])
-        ledger = Ledger(simulation, second, [TP])
+        ledger = SimulatedLedger(simulation, second, [TP])
         ledger.next[TP] = 10
         ledger.read_all()
 
@@ -209,7 +210,7 @@ def test_what_was_read_ahead_of_lost_records_is_read_again(
 def test_partitions_that_wait_for_a_drop_together_are_committed_and_read_again() -> None:
     with Simulation("drop of two", brokers=2) as simulation:
         both = [TP, TopicPartition("orders", 1)]
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         for tp in both * 4:
             produce(simulation, tp, 5)
         consumer = simulation.consumer(
@@ -284,7 +285,7 @@ def test_an_election_of_a_lagging_follower_loses_its_missing_records() -> None:
         consumer = started(simulation)
         simulation.cluster.fall_behind(TP, 2)
         produce(simulation, TP, 5)
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.read_all()
         assert consumer.position(TP) == 25
         simulation.cluster.move_leader(TP, 2)

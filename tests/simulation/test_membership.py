@@ -8,11 +8,12 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka_testing import Simulation
+from tests.histories.ledger import SimulatedLedger
 from tests.scenarios import SCENARIOS, Violation, run_seed
 from tests.scenarios.__main__ import main
 from tests.scenarios.invariants import Invariants
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.run import KEPT_LINES
-from tests.simulation.ledger import Ledger, produce, topic
 from tests.tier import sample, seeds
 
 #: More for a night: TANDEM_KAFKA_SEEDS=1000-2000; or `python -m tests.scenarios run --seeds 10000`.
@@ -99,10 +100,10 @@ def test_seeds_that_found_a_defect(seed: int, scenario: str) -> None:
 
 def test_a_rebootstrapped_consumer_requests_the_brokers_again() -> None:
     with Simulation(brokers=2) as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign(tps)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         ledger.read_all()
         consumer._core.engine.loop._context.metadata.rebootstrap()
         for _ in range(2):  # the fetches in flight still return records

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.sharing import sharing, take
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
@@ -68,7 +68,7 @@ def test_the_page_lists_the_metrics_of_a_share_consumer() -> None:
 
 def test_the_page_lists_the_metrics_that_exist() -> None:
     with Simulation("metrics") as simulation:
-        for partition in topic(simulation, "orders", 2):
+        for partition in create_topic(simulation, "orders", 2):
             produce(simulation, partition, 10)
         consumer = simulation.consumer("orders", group_id="readers", auto_offset_reset="earliest")
         while not any(consumer.poll(500).values()):

@@ -11,7 +11,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 
 LOGGER = "tandem_kafka.state.topic_troubles"
 
@@ -34,7 +34,7 @@ def test_a_missing_topic_is_named_once(
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     with Simulation("missing") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(
             "orders", "ordres", allow_auto_create_topics=False, **options
         )
@@ -44,7 +44,7 @@ def test_a_missing_topic_is_named_once(
         [(level, message)] = messages(caplog)
         assert level == "WARNING"
         assert message.startswith("[simulated-1] the topic 'ordres' does not exist, or this ")
-        topic(simulation, "ordres", 1)
+        create_topic(simulation, "ordres", 1)
         consumer.poll(60_000)
         assert messages(caplog)[1:] == [
             ("INFO", "[simulated-1] the topic 'ordres' is available now, or is no longer wanted")
@@ -56,7 +56,7 @@ def test_a_topic_that_is_created_in_time_is_not_missed(caplog: pytest.LogCapture
         consumer = simulation.consumer(allow_auto_create_topics=False)
         consumer.assign([TopicPartition("orders", 0)])
         consumer.poll(500)
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer.poll(10_000)
         assert messages(caplog) == []
 
@@ -64,7 +64,7 @@ def test_a_topic_that_is_created_in_time_is_not_missed(caplog: pytest.LogCapture
 def test_a_request_that_creates_a_topic_is_announced(caplog: pytest.LogCaptureFixture) -> None:
     """A mistyped name becomes a topic, and a deleted topic comes back."""
     with Simulation("creation") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", "ordres")
         consumer.poll(60_000)
         texts = [text for level, text in messages(caplog) if level == "WARNING"]
@@ -110,7 +110,7 @@ def test_a_lookup_of_a_missing_topic_is_announced_once(caplog: pytest.LogCapture
 @pytest.mark.parametrize("options", [{}, {"group_id": "readers"}], ids=["no group", "group"])
 def test_health_names_missing_topics(options: dict[str, str]) -> None:
     with Simulation("health") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", "ordres", **options)
         consumer.poll(10_000)
         [trouble] = consumer.health().troubles
@@ -122,7 +122,7 @@ def test_health_names_missing_topics(options: dict[str, str]) -> None:
         consumer.subscribe(["ordres"])
         consumer.poll(10_000)
         assert consumer.health().not_ready == (trouble,)
-        topic(simulation, "ordres", 1)
+        create_topic(simulation, "ordres", 1)
         consumer.poll(10_000)
         assert consumer.health().ready
         assert consumer.health().troubles == ()

@@ -29,8 +29,8 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.call import CUT, Call
+from tests.scenarios.numbered_records import create_topic
 from tests.simulation.changing import changing, errors_in_fetches
-from tests.simulation.ledger import topic
 from tests.simulation.repeating import RepeatingSimulation
 from tests.simulation.sharing import counted
 
@@ -73,7 +73,7 @@ def test_a_partition_that_fails_is_named_while_others_are_read(
 ) -> None:
     """The fetches of the others had counted as the end of the failure."""
     with kind("one partition") as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         produce(simulation, FIRST, SECOND)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([FIRST, SECOND])
@@ -97,7 +97,7 @@ def test_a_partition_that_fails_is_named_while_others_are_read(
 def test_a_follower_that_fails_is_asked_after_growing_pauses_and_named(code: int) -> None:
     """The leader named it again and again, and each time the pauses began anew."""
     with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         follower = 3 - simulation.cluster.at(FIRST).leader
         rack = simulation.cluster.brokers[follower].rack
@@ -122,7 +122,7 @@ def test_a_follower_that_fails_has_its_partition_no_longer_than_the_leader_names
 ) -> None:
     """It had been asked for five minutes, as after UNKNOWN_SERVER_ERROR in Java."""
     with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         follower = simulation.cluster.brokers[3 - simulation.cluster.at(FIRST).leader]
         consumer = simulation.consumer(auto_offset_reset="earliest", client_rack=follower.rack)
@@ -145,7 +145,7 @@ def test_an_application_that_seeks_after_each_error_does_not_ask_all_the_time(
 ) -> None:
     """Each seek had ended the pause: more than 50 requests and errors a second."""
     with Simulation("seek") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(auto_offset_reset="none")
         consumer.assign([FIRST])
@@ -172,7 +172,7 @@ def test_an_application_that_seeks_after_each_error_does_not_ask_all_the_time(
 def test_leaders_that_name_each_other_are_asked_after_pauses() -> None:
     """They were asked as fast as they answered."""
     with Simulation("leaders", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([FIRST])
@@ -203,7 +203,7 @@ def test_leaders_that_name_each_other_are_asked_after_pauses() -> None:
 
 def test_a_follower_that_refuses_sessions_is_named() -> None:
     with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         follower = 3 - simulation.cluster.at(FIRST).leader
         rack = simulation.cluster.brokers[follower].rack
@@ -224,7 +224,7 @@ def test_a_follower_that_refuses_sessions_is_named() -> None:
 def test_a_lost_connection_that_nothing_needs_does_not_make_a_broker_unusable() -> None:
     """All was read, but the consumer was never ready again, and metadata was refreshed for ever."""
     with Simulation("lost", brokers=3) as simulation:
-        topic(simulation, "orders", 3)
+        create_topic(simulation, "orders", 3)
         partitions = [TopicPartition("orders", number) for number in range(3)]
         produce(simulation, *partitions)
         consumer = simulation.consumer(auto_offset_reset="earliest", metadata_max_age_ms=5_000)
@@ -248,7 +248,7 @@ def test_two_errors_at_once_are_both_raised_and_logged_once_a_minute(
 ) -> None:
     """A client without any right: one had been raised, and the other was a traceback in the log."""
     with Simulation("no rights") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="g", group_protocol=protocol)
         denied = set_codes("topics", 29)
         refused = set_codes("coordinators", 30)
@@ -275,7 +275,7 @@ def test_a_member_that_is_removed_after_each_join_is_not_ready(protocol: str) ->
     """Each time that it had joined, it had been ready."""
     heartbeats = {"classic": HeartbeatResponse, "consumer": ConsumerGroupHeartbeatResponse}
     with Simulation("removed", brokers=2) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         produce(simulation, FIRST, SECOND)
         consumer: Any = simulation.consumer(
             "orders",
@@ -305,7 +305,7 @@ def test_a_member_that_is_removed_after_each_join_is_not_ready(protocol: str) ->
 def test_errors_with_new_texts_do_not_pile_up_while_the_application_works() -> None:
     """Each had waited for a poll() of its own, so that no record was returned for minutes."""
     with Simulation("texts", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(
             "orders", group_id="g", group_protocol="consumer", auto_offset_reset="earliest"
@@ -358,7 +358,7 @@ def test_a_topic_that_is_denied_now_and_then_is_logged_once_a_minute(
     Leaders may know different ACLs for some time, and authorizers may fail now and then.
     """
     with Simulation("denied", brokers=2) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         produce(simulation, FIRST, SECOND)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([FIRST, SECOND])
@@ -372,7 +372,7 @@ def test_a_topic_that_is_denied_now_and_then_is_logged_once_a_minute(
 
 def test_a_topic_stays_denied_while_another_partition_of_it_is_read() -> None:
     with Simulation("denied", brokers=2) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         produce(simulation, FIRST, SECOND)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([FIRST, SECOND])
@@ -396,7 +396,7 @@ def test_invalid_and_right_responses_in_turn_are_logged_once(
 ) -> None:
     """There was a line with each invalid one."""
     with Simulation("turns") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(
             "orders",
@@ -420,7 +420,7 @@ def test_sessions_that_end_all_the_time_are_logged_once_a_minute(
 ) -> None:
     caplog.set_level(logging.INFO, "tandem_kafka")
     with Simulation("sessions") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([FIRST])
@@ -436,7 +436,7 @@ def test_sessions_that_end_all_the_time_are_logged_once_a_minute(
 def test_a_member_id_that_is_required_and_not_given_is_asked_for_after_pauses() -> None:
     """JoinGroup was sent again as fast as the coordinator answered."""
     with Simulation("required") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer("orders", group_id="g", auto_offset_reset="earliest")
 

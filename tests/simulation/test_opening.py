@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka.version import __version__
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 
 LOGGER = "tandem_kafka.request_managers.metadata_refresh"
 
@@ -31,7 +31,7 @@ def test_the_first_contact_is_logged_once(
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     with Simulation("opening") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", client_id="billing-1", **options)
         consumer.poll(1_000)
         simulation.sleep(600_000)  # metadata is refreshed meanwhile

@@ -24,7 +24,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.sharing import TP, sharing, take
 from tests.simulation.simulated_workers import KINDS, simulated_workers, workers_on
 
@@ -185,7 +185,7 @@ class ObservedShare(Observed):
 @pytest.fixture
 def observed() -> Iterator[Observed]:
     with Simulation("telemetry") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 10)
         yield Observed(simulation)
 

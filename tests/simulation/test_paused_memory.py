@@ -8,7 +8,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.histories.ledger import SimulatedLedger
+from tests.scenarios.numbered_records import create_topic, produce
 
 LIMIT = 40_000
 BOUNDED: dict[str, Any] = {
@@ -31,11 +32,11 @@ def fill(simulation: Simulation, tps: list[TopicPartition], batches: int) -> Non
 def test_paused_partitions_share_the_bound_with_the_others(seed: int) -> None:
     """Each partition is paused as soon as it is read, with its read-ahead."""
     with Simulation(f"paused {seed}", brokers=2) as simulation:
-        tps = topic(simulation, "orders", 30)
+        tps = create_topic(simulation, "orders", 30)
         fill(simulation, tps, 30)
         consumer = simulation.consumer(**BOUNDED)
         consumer.assign(tps)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         buffer = consumer._core.engine.buffer
         most, seen = 0, set()
         for _ in range(2_000):
@@ -56,11 +57,11 @@ def test_paused_partitions_share_the_bound_with_the_others(seed: int) -> None:
 def test_a_pause_of_everything_drops_nothing(seed: int) -> None:
     """A full buffer stays full during a slow handler: no other partition needs the room."""
     with Simulation(f"all paused {seed}") as simulation:
-        tps = topic(simulation, "orders", 4)
+        tps = create_topic(simulation, "orders", 4)
         fill(simulation, tps, 100)
         consumer = simulation.consumer(**BOUNDED)
         consumer.assign(tps)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         buffer = consumer._core.engine.buffer
         while not buffer.is_full:
             ledger.poll(100, 1)

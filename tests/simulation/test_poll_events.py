@@ -13,7 +13,7 @@ from tandem_kafka.errors import RebalanceCallbackError, TopicAuthorizationFailed
 from tandem_kafka.events.application import Poll
 from tandem_kafka.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 from tandem_kafka_testing import DROP, Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 OPTIONS: dict[str, Any] = {"group_id": "readers", "auto_offset_reset": "earliest"}
@@ -56,7 +56,7 @@ def test_members_with_their_full_assignment_need_no_poll_events(
     sent: list[Poll], protocol: str
 ) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         reader, idle = (
             simulation.consumer("orders", **OPTIONS, group_protocol=protocol) for _ in range(2)
         )
@@ -71,7 +71,7 @@ def test_members_with_their_full_assignment_need_no_poll_events(
 
 def test_a_slow_lookup_is_requested_once(sent: list[Poll]) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         simulation.cluster.script(ListOffsetsRequest, lambda _: DROP)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
@@ -89,7 +89,7 @@ def test_polling_keeps_the_membership_without_events(
     protocol: str, interval_ms: int, timeout_ms: int
 ) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": interval_ms}
         consumer = simulation.consumer("orders", **options)
         poll_for(simulation, 10_000, consumer)
@@ -105,7 +105,7 @@ def test_polling_keeps_the_membership_without_events(
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_exceeded_max_poll_interval_rejoins_with_the_next_poll(protocol: str) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": 7_000}
         consumer = simulation.consumer("orders", **options)
         for _ in range(2):
@@ -131,7 +131,7 @@ def test_a_listener_that_raised_for_an_empty_set_is_called_again() -> None:
             """No partitions are revoked."""
 
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         holder = simulation.consumer("orders", **OPTIONS)
         poll_for(simulation, 5_000, holder)
         listener = FailingListener()
@@ -150,7 +150,7 @@ def test_a_listener_that_raised_for_an_empty_set_is_called_again() -> None:
 
 def test_an_error_is_raised_by_each_poll_while_it_persists() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         for _ in range(3):
             simulation.cluster.script(ListOffsetsRequest, refused)
         consumer = simulation.consumer(auto_offset_reset="earliest")
@@ -164,7 +164,7 @@ def test_an_error_is_raised_by_each_poll_while_it_persists() -> None:
 
 def test_a_failed_position_lookup_is_retried_by_the_next_poll() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         simulation.cluster.script(ListOffsetsRequest, refused_late)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
@@ -177,7 +177,7 @@ def test_a_failed_position_lookup_is_retried_by_the_next_poll() -> None:
 
 def test_a_subscription_after_an_assignment_joins_the_group() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(**OPTIONS)
         consumer.assign([TP])
         poll_for(simulation, 5_000, consumer)

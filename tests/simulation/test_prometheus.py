@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka_testing import Simulation, simulated_consumer
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.sharing import sharing
 
 pytest.importorskip("prometheus_client")
@@ -22,7 +22,7 @@ from tandem_kafka.observability import ConsumerCollector
 
 def test_the_metrics_of_two_consumers_are_exported_together() -> None:
     with Simulation("prometheus") as simulation:
-        for partition in topic(simulation, "orders", 2):
+        for partition in create_topic(simulation, "orders", 2):
             produce(simulation, partition, 10)
         consumers = [
             simulation.consumer(
@@ -118,7 +118,7 @@ def test_of_samples_with_one_client_id_that_of_the_last_consumer_is_exported(
     registry: CollectorRegistry,
 ) -> None:
     with Simulation("one name") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         first, second = (simulation.consumer(client_id="one") for _ in range(2))
         first.subscribe(["orders"])
         first.poll(2_000)

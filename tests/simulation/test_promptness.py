@@ -19,7 +19,8 @@ from tandem_kafka.wire.messages import (
     OffsetFetchRequest,
 )
 from tandem_kafka_testing import DROP, Simulation
-from tests.simulation.ledger import LATE_MS, Ledger, produce, topic
+from tests.histories.ledger import LATE_MS, SimulatedLedger
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.tier import seeds
 
 TP = TopicPartition("orders", 0)
@@ -61,7 +62,7 @@ def test_position_of_an_unknown_partition_times_out() -> None:
 @pytest.mark.design("003", "Timeout Policy")
 def test_calls_with_timeout_0_end_at_once() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer()
         for call in (
             lambda: consumer.topics(timeout_ms=0),
@@ -93,7 +94,7 @@ def test_end_offsets_of_an_unknown_partition_time_out() -> None:
 @pytest.mark.parametrize("api", [ListOffsetsRequest, OffsetFetchRequest, OffsetCommitRequest])
 def test_a_call_without_a_response_ends_on_time(api: object) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
         consumer.assign([TP])
@@ -114,7 +115,7 @@ def test_a_call_without_a_response_ends_on_time(api: object) -> None:
 def test_a_commit_is_sent_at_once() -> None:
     """Without a wakeup, the network thread would sleep for up to half a second."""
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
         consumer.assign([TP])
         consumer.seek(TP, 0)
@@ -133,7 +134,7 @@ def test_a_commit_is_sent_at_once() -> None:
 @pytest.mark.behaviour(29)
 def test_wakeup_before_poll_ends_the_next_one_and_only_that() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer()
         consumer.assign([TP])
         consumer.wakeup()
@@ -147,7 +148,7 @@ def test_wakeup_before_poll_ends_the_next_one_and_only_that() -> None:
 @pytest.mark.behaviour(30)
 def test_wakeup_ends_a_poll_that_waits() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer()
         consumer.assign([TP])
         simulation.after(700, consumer.wakeup)
@@ -161,10 +162,10 @@ def test_wakeup_ends_a_poll_that_waits() -> None:
 @pytest.mark.parametrize("seed", seeds(8, 30))
 def test_wakeup_that_races_with_records_loses_none(seed: int) -> None:
     with Simulation(seed) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         woken = 0
         for _ in range(20):
             when_ms = simulation.random.randrange(1, 30)
@@ -187,7 +188,7 @@ def test_wakeup_that_races_with_records_loses_none(seed: int) -> None:
 @pytest.mark.parametrize("call", ["commit", "committed", "position", "partitions", "topics"])
 def test_wakeup_ends_the_calls_that_it_may_end(call: str) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
         consumer.assign([TP])
         consumer.seek(TP, 0)
@@ -217,11 +218,11 @@ def test_wakeup_ends_the_calls_that_it_may_end(call: str) -> None:
 @pytest.mark.parametrize("group", [None, "readers"])
 def test_close_keeps_to_its_timeout_with_all_brokers_gone(how: str, group: str | None) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
         consumer = simulation.consumer(group_id=group, auto_offset_reset="earliest")
         consumer.assign([TP])
-        Ledger(simulation, consumer, [TP]).read_all()
+        SimulatedLedger(simulation, consumer, [TP]).read_all()
         if how == "down":
             simulation.cluster.stop(1)
         else:
@@ -236,7 +237,7 @@ def test_close_keeps_to_its_timeout_with_all_brokers_gone(how: str, group: str |
 @pytest.mark.behaviour(114)
 def test_close_does_not_wait_for_a_parked_fetch() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(fetch_max_wait_ms=20_000, auto_offset_reset="earliest")
         consumer.assign([TP])
         consumer.poll(1_000)
@@ -248,7 +249,7 @@ def test_close_does_not_wait_for_a_parked_fetch() -> None:
 @pytest.mark.behaviour(113)
 def test_close_ends_the_fetch_sessions() -> None:
     with Simulation() as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign(tps)
         consumer.poll(1_000)
@@ -262,7 +263,7 @@ def test_close_ends_the_fetch_sessions() -> None:
 @pytest.mark.design("003", "CommitSync, CommitAsync")
 def test_close_ends_requests_in_flight() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
         consumer.assign([TP])
         consumer.seek(TP, 1)
@@ -283,7 +284,7 @@ def test_close_ends_requests_in_flight() -> None:
 @pytest.mark.parametrize("backoff_ms", [0, 100])
 def test_an_hour_without_a_broker_takes_few_iterations(how: str, backoff_ms: int) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
         consumer = simulation.consumer(
             group_id="readers",
@@ -292,7 +293,7 @@ def test_an_hour_without_a_broker_takes_few_iterations(how: str, backoff_ms: int
             reconnect_backoff_ms=backoff_ms,
         )
         consumer.assign([TP])
-        ledger = Ledger(simulation, consumer, [TP])
+        ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.read_all()
         if how == "down":
             simulation.cluster.stop(1)
@@ -313,7 +314,7 @@ def test_an_hour_without_a_broker_takes_few_iterations(how: str, backoff_ms: int
 @pytest.mark.behaviour(23)
 def test_joining_an_unreachable_group_takes_few_iterations() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers")
         simulation.cluster.stop(1)
         before = simulation.drivers[0].iterations
@@ -325,7 +326,7 @@ def test_joining_an_unreachable_group_takes_few_iterations() -> None:
 @pytest.mark.parametrize("paused", [False, True])
 def test_an_idle_consumer_is_quiet(paused: bool) -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
         consumer.assign([TP])
         consumer.poll(1_000)
@@ -346,7 +347,7 @@ def test_waiting_for_a_missing_topic_is_quiet() -> None:
         before = simulation.drivers[0].iterations
         assert not consumer.poll(600_000)
         assert (simulation.drivers[0].iterations - before) / 600 < 12
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 1)
         assert consumer.poll(5_000).count == 1
 

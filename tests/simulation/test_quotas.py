@@ -15,7 +15,8 @@ from tandem_kafka.wire.messages import (
     OffsetCommitRequest,
 )
 from tandem_kafka_testing import Call, Simulation
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.histories.ledger import SimulatedLedger
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.readers import OPTIONS
 
 TP = TopicPartition("orders", 0)
@@ -52,7 +53,7 @@ def check_nothing_was_sent_while_throttled(simulation: Simulation) -> None:
 @pytest.mark.parametrize("kafka", ["2.8", "4.3"])
 def test_a_client_above_its_quota_reads_at_its_rate(kafka: str) -> None:
     with Simulation(f"rate {kafka}", brokers=2, kafka=kafka, trace_lines=None) as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         consumer = simulation.consumer(auto_offset_reset="earliest", client_id="greedy")
         consumer.assign(tps)
         slow, _free = sorted(simulation.cluster.brokers)
@@ -60,7 +61,7 @@ def test_a_client_above_its_quota_reads_at_its_rate(kafka: str) -> None:
         for tp in tps:
             for _ in range(40):
                 produce(simulation, tp, 2)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         began_ms = simulation.clock.now_ms()
         (limited,) = (tp for tp in tps if simulation.cluster.at(tp).leader == slow)
         (other,) = set(tps) - {limited}
@@ -84,7 +85,7 @@ def test_a_client_above_its_quota_reads_at_its_rate(kafka: str) -> None:
 def test_heartbeats_continue_while_fetches_are_throttled(protocol: str, heartbeat: type) -> None:
     """The coordinator has its own connection, as in the Java client."""
     with Simulation(f"fetches {protocol}", trace_lines=None) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         options = dict(OPTIONS, group_protocol=protocol)
         if protocol == "consumer":
             del options["session_timeout_ms"], options["heartbeat_interval_ms"]
@@ -111,7 +112,7 @@ def test_heartbeats_continue_while_fetches_are_throttled(protocol: str, heartbea
 def test_heartbeats_wait_while_their_coordinator_throttles(protocol: str, heartbeat: type) -> None:
     """The member stays in the group if its session timeout is longer."""
     with Simulation(f"heartbeats {protocol}", trace_lines=None) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         options = dict(OPTIONS, group_protocol=protocol, session_timeout_ms=6_000)
         if protocol == "consumer":
             del options["session_timeout_ms"], options["heartbeat_interval_ms"]
@@ -139,7 +140,7 @@ def test_heartbeats_wait_while_their_coordinator_throttles(protocol: str, heartb
 
 def test_a_commit_waits_for_the_end_of_throttling_or_its_timeout() -> None:
     with Simulation("commits") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
         consumer = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
         consumer.assign([TP])
@@ -157,7 +158,7 @@ def test_a_commit_waits_for_the_end_of_throttling_or_its_timeout() -> None:
 
 def test_throttling_beyond_the_request_timeout_keeps_the_connection() -> None:
     with Simulation("long", trace_lines=None) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         options = dict(OPTIONS, session_timeout_ms=40_000, request_timeout_ms=3_000)
         consumer = simulation.consumer("orders", enable_auto_commit=False, **options)
         produce(simulation, TP, 1)
@@ -183,7 +184,7 @@ def test_throttling_beyond_the_request_timeout_keeps_the_connection() -> None:
 
 def test_before_2_0_the_broker_waits_instead_of_the_client() -> None:
     with Simulation("0.11", kafka="0.11", trace_lines=None) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
         simulation.cluster.brokers[1].quotas.throttle(FetchRequest, 3_000)

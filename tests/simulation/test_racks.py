@@ -9,7 +9,8 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import OffsetOutOfRangeError
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, FetchRequest, JoinGroupRequest
 from tandem_kafka_testing import Call, Simulation
-from tests.simulation.ledger import Ledger, produce, reading, topic
+from tests.histories.ledger import SimulatedLedger, reading
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.readers import OPTIONS, Readers
 
 TP = TopicPartition("orders", 0)
@@ -21,8 +22,8 @@ def world(seed: str, brokers: int = 2, **more: object) -> Simulation:
     return Simulation(seed, brokers=brokers, racks=["there", "here"], **more)
 
 
-def started(simulation: Simulation, **options: object) -> tuple[KafkaConsumer, Ledger]:
-    topic(simulation, "orders", 1)
+def started(simulation: Simulation, **options: object) -> tuple[KafkaConsumer, SimulatedLedger]:
+    create_topic(simulation, "orders", 1)
     produce(simulation, TP, 5)
     consumer = simulation.consumer(
         **{
@@ -33,14 +34,14 @@ def started(simulation: Simulation, **options: object) -> tuple[KafkaConsumer, L
         }
     )
     consumer.assign([TP])
-    return consumer, Ledger(simulation, consumer, [TP])
+    return consumer, SimulatedLedger(simulation, consumer, [TP])
 
 
 def fetches(simulation: Simulation, node_id: int) -> int:
     return simulation.cluster.brokers[node_id].requests.get("FetchRequest", 0)
 
 
-def read_from(simulation: Simulation, ledger: Ledger) -> set[int]:
+def read_from(simulation: Simulation, ledger: SimulatedLedger) -> set[int]:
     """Read a new record; return the brokers that got fetches."""
     before = {node_id: fetches(simulation, node_id) for node_id in simulation.cluster.brokers}
     for _ in range(3):
@@ -187,7 +188,7 @@ def test_nothing_is_lost_or_read_twice_from_changing_replicas(seed: int) -> None
 
 def test_a_classic_member_sends_its_rack_in_its_subscription() -> None:
     with world("subscription") as simulation:
-        readers = Readers(simulation, topic(simulation, "orders", 2))
+        readers = Readers(simulation, create_topic(simulation, "orders", 2))
         said: list[str | None] = []
 
         def listen(call: Call) -> object:
@@ -204,7 +205,7 @@ def test_a_classic_member_sends_its_rack_in_its_subscription() -> None:
 
 def test_a_kip_848_member_sends_its_rack_when_it_joins() -> None:
     with world("heartbeat") as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         said: list[str | None] = []
 
         def listen(call: Call) -> object:

@@ -23,8 +23,8 @@ from tandem_kafka.wire.messages import (
     OffsetForLeaderEpochResponse,
 )
 from tandem_kafka_testing import Simulation
+from tests.scenarios.numbered_records import create_topic
 from tests.simulation.changing import changing
-from tests.simulation.ledger import topic
 
 TP = TopicPartition("orders", 0)
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -36,7 +36,7 @@ def number(value: bytes | None) -> int:
 
 
 def member(simulation: Simulation, protocol: str) -> Any:
-    topic(simulation, "orders", 2)
+    create_topic(simulation, "orders", 2)
     simulation.cluster.produce(TP, b"1", b"two", b"3")
     return simulation.consumer(
         "orders",
@@ -174,7 +174,7 @@ def test_an_error_is_not_raised_once_other_partitions_are_assigned(
     protocol = {"group_protocol": "consumer"} if in_group else {}
     with Simulation("other partitions", brokers=2) as simulation:
         for tp in (old, new):
-            topic(simulation, tp.topic, 1)
+            create_topic(simulation, tp.topic, 1)
             simulation.cluster.produce(tp, b"1")
         consumer: Any = simulation.consumer(
             group_id="g", auto_offset_reset="earliest", metadata_max_age_ms=1_000, **protocol
@@ -202,7 +202,7 @@ def test_a_missing_offset_is_not_raised_once_other_partitions_are_assigned() -> 
     old, new = TopicPartition("old", 0), TopicPartition("new", 0)
     with Simulation("no offset") as simulation:
         for tp in (old, new):
-            topic(simulation, tp.topic, 1)
+            create_topic(simulation, tp.topic, 1)
             simulation.cluster.produce(tp, b"1")
         consumer = simulation.consumer(group_id="g", auto_offset_reset="none")
         consumer.assign([old])
@@ -218,7 +218,7 @@ def test_a_missing_offset_is_not_raised_once_other_partitions_are_assigned() -> 
 
 def test_an_error_of_a_topic_that_is_no_longer_wanted_is_not_raised() -> None:
     with Simulation(3) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         simulation.cluster.produce(TP, b"1")
         consumer = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
         consumer.assign([TopicPartition("a b", 0)])

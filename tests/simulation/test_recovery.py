@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.tier import seeds
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(6)]
@@ -22,7 +22,7 @@ class Reading:
 
     def __init__(self, seed: object, **options: object) -> None:
         self.simulation = Simulation(seed, brokers=3, trace_lines=2_000)
-        topic(self.simulation, "orders", len(PARTITIONS))
+        create_topic(self.simulation, "orders", len(PARTITIONS))
         for tp in PARTITIONS:
             self.simulation.cluster.move_leader(tp, 1 + tp.partition % 3)
         self.consumer = self.simulation.consumer(auto_offset_reset="earliest", **options)
@@ -121,7 +121,7 @@ def test_a_hung_broker_delays_reading_only_until_the_election(seed: int) -> None
 def test_a_hung_broker_delays_a_consumer_that_reads_from_it_alone(seed: int, way: str) -> None:
     """No response and no heartbeat of another broker wakes the managers."""
     with Simulation(f"only leader {seed}", brokers=3, trace_lines=2_000) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         tp = PARTITIONS[0]
         simulation.cluster.move_leader(tp, 2)
         consumer = simulation.consumer(auto_offset_reset="earliest")
@@ -154,7 +154,7 @@ def test_a_network_that_accepts_and_swallows_delays_reading_by_ten_seconds_at_mo
 @pytest.mark.parametrize("seed", seeds(1, 8))
 def test_a_lookup_does_not_wait_for_a_broker_that_accepts_and_says_nothing(seed: int) -> None:
     with Simulation(f"first contact {seed}", brokers=3, trace_lines=2_000) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         simulation.cluster.pause(1 + seed % 3)
         consumer = simulation.consumer(bootstrap_timeout_ms=0)
         began_ms = simulation.clock.now_ms()
@@ -228,7 +228,7 @@ def read_for(consumer: KafkaConsumer, duration_ms: int) -> int:
 def test_a_slow_broker_is_still_read(slow_ms: int) -> None:
     """Each response is slow, also on a new connection."""
     with Simulation(f"slow {slow_ms}", trace_lines=2_000) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest", bootstrap_timeout_ms=0)
         consumer.assign([PARTITIONS[0]])
         produce(simulation, PARTITIONS[0], 1)
@@ -246,7 +246,7 @@ def test_a_hung_coordinator_is_named_and_given_up_alike_in_both_protocols(
     seed: int, protocol: str
 ) -> None:
     with Simulation(f"hung coordinator {seed}", brokers=3, trace_lines=2_000) as simulation:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers", group_protocol=protocol)
         while not consumer.assignment():
             consumer.poll(100)

@@ -14,7 +14,7 @@ from tandem_kafka.errors import CommitFailedError, NoOffsetForPartitionError, Of
 from tandem_kafka.tables import Landing
 from tandem_kafka.types import NO_TOPIC_ID
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 
@@ -23,7 +23,7 @@ TP = TopicPartition("orders", 0)
 def reader(**options: Any) -> Iterator[tuple[Simulation, KafkaConsumer]]:
     """A consumer that has read five records."""
     with Simulation("made anew") as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
         options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **options}
         consumer = simulation.consumer(group_id="readers", **options)
@@ -99,7 +99,7 @@ def test_without_a_policy_a_seek_may_come_later_than_the_assignment(recreated: b
     """A consumer that has looked for positions before looks at once, and finds none."""
     other = TopicPartition("users", 0)
     with reader(auto_offset_reset="none") as (simulation, consumer):
-        topic(simulation, "users", 1)
+        create_topic(simulation, "users", 1)
         produce(simulation, other, 5)
         if recreated:
             recreate_topic(simulation)

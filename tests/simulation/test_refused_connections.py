@@ -14,8 +14,8 @@ from tandem_kafka.wire.messages import (
     SaslHandshakeResponse,
 )
 from tandem_kafka_testing import Simulation
+from tests.scenarios.numbered_records import create_topic
 from tests.simulation.changing import changing
-from tests.simulation.ledger import topic
 from tests.simulation.test_mixed_answers import FIRST, produce, read
 
 _LOGIN = {
@@ -60,7 +60,7 @@ def test_a_refused_connection_leaves_the_membership(
     with Simulation("refused", brokers=2) as simulation:
         simulation.cluster.users["ada"] = "secret"
         simulation.cluster.configure_group("g", session_timeout_ms=45_000)
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(
             group_id="g", group_protocol=protocol, auto_offset_reset="earliest", **_LOGIN

@@ -11,8 +11,9 @@ from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.broker import SimBroker
 from tandem_kafka_testing.cluster.releases import RELEASES
+from tests.histories.ledger import SimulatedLedger, reading
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.share_members import share_consumer
-from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.readers import Readers
 
 NAMES = sorted(RELEASES)
@@ -26,7 +27,7 @@ def asked(simulation: Simulation, request: str) -> int:
 @pytest.mark.parametrize("kafka", NAMES)
 def test_a_classic_group_shares_reads_and_commits(kafka: str) -> None:
     with Simulation(f"classic group {kafka}", brokers=2, kafka=kafka) as simulation:
-        tps = topic(simulation, "orders", 4)
+        tps = create_topic(simulation, "orders", 4)
         readers = Readers(simulation, tps)
         for tp in tps:
             produce(simulation, tp, 5)
@@ -48,7 +49,7 @@ def test_a_classic_group_shares_reads_and_commits(kafka: str) -> None:
 @pytest.mark.parametrize("kafka", NAMES)
 def test_positions_commits_and_times_without_a_group_protocol(kafka: str) -> None:
     with Simulation(f"assigned {kafka}", brokers=2, kafka=kafka) as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         times = []
         for _ in range(3):
             times.append(simulation.clock.wall_ms())
@@ -58,7 +59,7 @@ def test_positions_commits_and_times_without_a_group_protocol(kafka: str) -> Non
         options = {"group_id": "readers", "auto_offset_reset": "earliest"}
         consumer = simulation.consumer(**options)
         consumer.assign(tps)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         ledger.read_all()
         assert ledger.commit(10_000)
         assert consumer.committed(TP) == 6
@@ -81,12 +82,12 @@ def test_positions_commits_and_times_without_a_group_protocol(kafka: str) -> Non
 @pytest.mark.parametrize("kafka", NAMES)
 def test_the_consumer_survives_moved_leaders_and_restarted_brokers(kafka: str) -> None:
     with Simulation(f"leaders {kafka}", brokers=3, kafka=kafka) as simulation:
-        tps = topic(simulation, "orders", 3)
+        tps = create_topic(simulation, "orders", 3)
         consumer = simulation.consumer(
             group_id="readers", auto_offset_reset="earliest", reconnect_backoff_max_ms=1_000
         )
         consumer.assign(tps)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         for _ in range(12):
             for tp in tps:
                 produce(simulation, tp, 2)
@@ -104,7 +105,7 @@ def test_the_consumer_survives_moved_leaders_and_restarted_brokers(kafka: str) -
 @pytest.mark.parametrize("kafka", NAMES)
 def test_auto_selects_the_protocol_of_the_release(kafka: str) -> None:
     with Simulation(f"auto {kafka}", brokers=2, kafka=kafka) as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         produce(simulation, TP, 3)
         consumer = simulation.consumer(
             "orders", group_id="readers", group_protocol="auto", auto_offset_reset="earliest"
@@ -120,7 +121,7 @@ def test_auto_selects_the_protocol_of_the_release(kafka: str) -> None:
 @pytest.mark.parametrize("kafka", ["0.11", "2.8", "3.9"])
 def test_kip_848_without_support_is_rejected_with_the_reason(kafka: str) -> None:
     with Simulation(f"consumer {kafka}", kafka=kafka) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers", group_protocol="consumer")
         with pytest.raises(UnsupportedVersionError, match="classic"):
             consumer.poll(30_000)
@@ -131,7 +132,7 @@ def test_kip_848_without_support_is_rejected_with_the_reason(kafka: str) -> None
 @pytest.mark.parametrize("kafka", [name for name in NAMES if name < "4"])
 def test_a_subscription_pattern_without_kip_848_is_rejected(kafka: str) -> None:
     with Simulation(f"pattern {kafka}", kafka=kafka) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", group_protocol="auto")
         pattern = SubscriptionPattern("ord.*")
         consumer.subscribe(pattern=pattern)
@@ -154,7 +155,7 @@ def test_a_subscription_pattern_without_kip_848_is_rejected(kafka: str) -> None:
 @pytest.mark.parametrize(("kafka", "sessions"), [("0.11", 0), ("2.8", 1), ("3.9", 1), ("4.3", 1)])
 def test_fetch_sessions_are_used_if_supported(kafka: str, sessions: int) -> None:
     with Simulation(f"sessions {kafka}", kafka=kafka) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
@@ -166,7 +167,7 @@ def test_fetch_sessions_are_used_if_supported(kafka: str, sessions: int) -> None
 @pytest.mark.parametrize("kafka", NAMES)
 def test_truncation_is_noticed_if_leader_epochs_are_supported(kafka: str) -> None:
     with Simulation(f"truncation {kafka}", brokers=2, kafka=kafka) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         for _ in range(4):
             produce(simulation, TP, 5)
         ledger = reading(simulation, TP)
@@ -185,7 +186,7 @@ def test_truncation_is_noticed_if_leader_epochs_are_supported(kafka: str) -> Non
 
 def test_a_group_survives_a_rolling_upgrade_of_the_cluster() -> None:
     with Simulation("upgrade", brokers=3, kafka="2.8") as simulation:
-        tps = topic(simulation, "orders", 3)
+        tps = create_topic(simulation, "orders", 3)
         readers = Readers(simulation, tps)
         consumer = readers.join(reconnect_backoff_max_ms=1_000)
         for kafka in ("3.9", "4.3"):
@@ -222,7 +223,7 @@ def poll_on(consumer: Any) -> None:
 @pytest.mark.parametrize("limited", [9, 11], indirect=True)
 def test_topic_ids_without_names_are_an_error(limited: int, pattern: bool) -> None:
     with Simulation("topic ids") as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         consumer = simulation.consumer(
             group_id="readers", group_protocol="consumer", default_api_timeout_ms=5_000
         )
@@ -249,7 +250,7 @@ def test_topic_ids_without_names_are_an_error(limited: int, pattern: bool) -> No
 def test_auto_falls_back_where_topic_ids_have_no_names(limited: int) -> None:
     assert limited == 9
     with Simulation("topic ids with auto") as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         consumer = simulation.consumer("orders", group_id="readers", group_protocol="auto")
         poll_on(consumer)
         assert consumer.assignment() == set(tps)
@@ -259,7 +260,7 @@ def test_auto_falls_back_where_topic_ids_have_no_names(limited: int) -> None:
 def test_topic_ids_without_names_are_an_error_of_share_groups(limited: int) -> None:
     assert limited == 9
     with Simulation("topic ids of a share group") as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         consumer = share_consumer(simulation, "orders", group_id="shares")
         with pytest.raises(UnsupportedVersionError, match="do not tell the names of topic ids"):
             poll_on(consumer)

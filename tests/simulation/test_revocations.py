@@ -23,7 +23,7 @@ from tandem_kafka.wire.messages import (
     OffsetCommitRequest,
 )
 from tandem_kafka_testing import Call, Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 Calls = list[tuple[str, set[TopicPartition]]]
 
@@ -54,7 +54,7 @@ class Listener:
 
 
 def member_with_all(simulation: Simulation, options: dict[str, Any]) -> KafkaConsumer:
-    topic(simulation, "orders", 4)
+    create_topic(simulation, "orders", 4)
     member = simulation.consumer(group_id="readers", **options)
     member.subscribe(["orders"], listener=Listener())
     while len(member.assignment()) < 4:
@@ -87,7 +87,7 @@ def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: An
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 def test_every_poll_raises_an_error_that_only_the_user_can_fix(options: dict[str, Any]) -> None:
     with Simulation("fatal") as simulation:
-        topic(simulation, "orders", 4)
+        create_topic(simulation, "orders", 4)
         static = {"group_id": "readers", "group_instance_id": "one", **options}
         first, second = simulation.consumer(**static), simulation.consumer(**static)
         for each in (first, second):
@@ -189,7 +189,7 @@ def test_a_listener_that_ends_the_membership_is_called_once(
 @pytest.mark.behaviour(81)
 def test_a_topic_briefly_unknown_to_a_broker_causes_no_revocation() -> None:
     with Simulation("lagging") as simulation:
-        topic(simulation, "more", 2)
+        create_topic(simulation, "more", 2)
         member = member_with_all(simulation, {**CONSUMER, "metadata_max_age_ms": 1_000})
         listener = listener_of(member)
         member.subscribe(["orders", "more"], listener=listener)

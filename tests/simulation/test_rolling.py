@@ -11,7 +11,7 @@ from kafka.errors import GroupIdNotFoundError
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Readers, filled
 from tests.tier import seeds
 

@@ -19,7 +19,8 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka_testing import DROP, Call, Simulation
 from tandem_kafka_testing.coordinator.classic import ClassicGroup
-from tests.simulation.ledger import LATE_MS, produce
+from tests.histories.ledger import LATE_MS
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
@@ -176,27 +177,6 @@ def test_a_member_learns_of_a_rebalance_within_an_interval(interval_ms: int) -> 
 
 
 # --- 003 "Assign", "Subscribe" -------------------------------------------------------------------
-
-
-@pytest.mark.design("003", "Assign, Subscribe")
-@BOTH
-def test_assigning_nothing_revokes_and_leaves(protocol: Any) -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation))
-        listener = Listener()
-        member = readers.join(listener, auto_commit_interval_ms=600_000, **protocol)
-        readers.settle()
-        for tp in readers.partitions:
-            produce(simulation, tp, 2)
-        readers.settle()
-        member.assign([])
-        assert [kind for kind, _ in listener.calls] == ["assigned", "revoked"]
-        assert listener.calls[1][1] == frozenset(readers.partitions)
-        assert (member.assignment(), member.subscription()) == (set(), None)
-        assert not simulation.cluster.group("readers").members
-        assert not simulation.cluster.consumer_group("readers").members
-        committed = [simulation.cluster.committed("readers", tp) for tp in readers.partitions]
-        assert committed == [22] * 4
 
 
 # --- 003 "Timeout Policy" ------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 from kafka import errors
 
 from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
-from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -22,7 +21,7 @@ from tandem_kafka_testing.coordinator.classic import ClassicGroup
 from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka_testing.coordinator.members import MemberState
-from tests.simulation.ledger import produce
+from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
@@ -109,20 +108,6 @@ def test_a_broker_that_does_not_know_the_coordinator_is_asked_again(protocol: An
         assert listener_calls(readers.members[0]) == ["assigned"]
 
 
-@pytest.mark.design("000", "Co-ordinator failover 3")
-@BOTH
-def test_fetching_continues_without_a_coordinator(protocol: Any) -> None:
-    with Simulation(brokers=2) as simulation:
-        readers = settled(simulation, **protocol)
-        simulation.cluster.stop(1)  # it coordinates the group
-        elsewhere = next(tp for tp in readers.partitions if simulation.cluster.at(tp).leader == 2)
-        produce(simulation, elsewhere, 3)
-        end = simulation.cluster.at(elsewhere).log.end_offset
-        readers.poll(10)
-        assert (elsewhere, end - 1) in readers.read
-        assert listener_calls(readers.members[0]) == ["assigned"]
-
-
 @pytest.mark.design("000", "Consumer 1")
 def test_the_coordinator_is_looked_up_until_there_is_one() -> None:
     with Simulation() as simulation:
@@ -145,22 +130,6 @@ def test_the_coordinator_is_looked_up_until_there_is_one() -> None:
         readers.join()
         readers.settle()
         assert requests(simulation, "FindCoordinatorRequest") == 6
-
-
-@pytest.mark.design("000", "Failure detection protocol 4")
-@BOTH
-def test_a_coordinator_that_does_not_respond_is_given_up(
-    protocol: Any,
-) -> None:
-    with Simulation(brokers=2) as simulation:
-        readers = settled(simulation, request_timeout_ms=10_000, **protocol)
-        simulation.network.silent.add(simulation.cluster.brokers[1].address)
-        simulation.cluster.fail_over("readers", 2)
-        before = simulation.cluster.brokers[2].requests.copy()
-        readers.poll(100)
-        after = simulation.cluster.brokers[2].requests
-        beats = ("HeartbeatRequest", "ConsumerGroupHeartbeatRequest")
-        assert any(after.get(name, 0) > before.get(name, 0) for name in beats)
 
 
 # --- 000 "Co-ordinator failure during rebalance" -------------------------------------------------
@@ -231,17 +200,13 @@ def test_the_coordinator_fails_while_a_target_is_reconciled(state: MemberState) 
 
 
 @pytest.mark.design("000", "Wildcard Subscription")
-@pytest.mark.parametrize(
-    ("protocol", "pattern"),
-    [({}, "^orders"), (CONSUMER, "^orders"), (CONSUMER, SubscriptionPattern("orders.*"))],
-)
-def test_a_new_topic_that_matches_the_pattern_is_found(protocol: Any, pattern: Any) -> None:
+def test_a_new_topic_that_matches_the_pattern_is_found() -> None:
     with Simulation() as simulation:
         readers = Readers(simulation, filled(simulation))
         for _ in range(2):
-            member = readers.join(Listener(), metadata_max_age_ms=5_000, **protocol)
+            member = readers.join(Listener(), metadata_max_age_ms=5_000, **CONSUMER)
             member.unsubscribe()
-            member.subscribe(pattern=pattern, listener=Listener())
+            member.subscribe(pattern=SubscriptionPattern("orders.*"), listener=Listener())
         readers.settle()
         simulation.cluster.create_topic("orders-abroad", 2)
         simulation.cluster.create_topic("payments", 2)
@@ -251,32 +216,6 @@ def test_a_new_topic_that_matches_the_pattern_is_found(protocol: Any, pattern: A
 
 
 # --- 000 "Offset commits during rebalance" -------------------------------------------------------
-
-
-@pytest.mark.design("000", "Offset commits during rebalance 3")
-@BOTH
-def test_a_commit_of_an_older_generation_is_rejected(protocol: Any) -> None:
-    with Simulation() as simulation:
-        readers = settled(simulation, enable_auto_commit=False, **protocol)
-        member = readers.members[0]
-        identity = member.group_metadata().member_id
-        simulation.cluster.expel("readers", identity)
-        with pytest.raises(CommitFailedError):
-            member.commit()
-        assert not simulation.cluster.commit_log
-
-
-@pytest.mark.design("000", "Offset commits during rebalance 4")
-def test_a_member_that_does_not_join_in_time_is_left_out() -> None:
-    with Simulation() as simulation:
-        readers = settled(simulation, members=2, max_poll_interval_ms=8_000)
-        silent = readers.members.pop(0)
-        readers.join(Listener(), max_poll_interval_ms=8_000)
-        readers.settle()
-        assert silent.group_metadata().member_id not in simulation.cluster.group("readers").members
-        readers.members.append(silent)
-        readers.settle()
-        assert "lost" in listener_calls(silent)
 
 
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
@@ -300,34 +239,6 @@ def test_a_heartbeat_has_the_new_generation() -> None:
 
 
 # --- 000 "Slow consumers", "Failure detection protocol" ------------------------------------------
-
-
-@pytest.mark.design(
-    "000", "Co-ordinator 1, 4", "Failure detection protocol 3", "Slow consumers 1, 2, 5"
-)
-@BOTH
-def test_a_silent_member_is_replaced_and_rejoins(protocol: Any) -> None:
-    with Simulation() as simulation:
-        readers = settled(simulation, members=2, **protocol)
-        slow = readers.members.pop(0)
-        stop(slow, simulation.clock.now_ms() + 20_000)
-        readers.settle()
-        assert len(readers.members[0].assignment()) == 4
-        simulation.sleep(20_000)
-        readers.members.append(slow)
-        readers.settle()
-        assert listener_calls(slow).count("lost") == 1
-
-
-@pytest.mark.design("000", "Slow consumers 3")
-@BOTH
-def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(protocol: Any) -> None:
-    with Simulation() as simulation:
-        readers = settled(simulation, members=2, **protocol)
-        stop(readers.members[0], simulation.clock.now_ms() + 4_000)
-        simulation.sleep(5_000)
-        readers.settle()
-        assert all("lost" not in listener_calls(member) for member in readers.members)
 
 
 @pytest.mark.design("000", "Slow consumers 7, consumer failures")

@@ -13,7 +13,7 @@ from tandem_kafka.wire.messages import JoinGroupRequest, SyncGroupRequest, SyncG
 from tandem_kafka_testing import CUT, Call, Simulation
 from tandem_kafka_testing.cluster.apis.join_group import join_response
 from tandem_kafka_testing.coordinator.requests import JoinResult
-from tests.simulation.readers import Listener, Readers, filled
+from tests.simulation.readers import Readers, filled
 
 OLD, NEW = RoundRobinPartitionAssignor, RangePartitionAssignor
 
@@ -103,20 +103,3 @@ def test_a_leader_with_a_failing_assignor_does_not_block_the_group_once_it_left(
         readers.leave(leader)
         readers.join(partition_assignment_strategy=[RangePartitionAssignor])
         readers.settle()
-
-
-@pytest.mark.design("002", "Rolling Upgrades (Consumer), phases 1-4")
-def test_strategies_change_in_a_rolling_upgrade() -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation, partitions=6))
-        group = simulation.cluster.group("readers")
-        for _ in range(3):
-            readers.join(Listener(), partition_assignment_strategy=[OLD])
-        readers.settle()
-        chosen = [group.protocol]
-        for _ in range(3):
-            readers.leave(readers.members[0])
-            readers.join(Listener(), partition_assignment_strategy=[NEW, OLD])
-            readers.settle()
-            chosen.append(group.protocol)
-        assert chosen == ["roundrobin", "roundrobin", "roundrobin", "range"]

@@ -9,7 +9,8 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
 from tandem_kafka_testing import Call, Simulation
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.histories.ledger import SimulatedLedger
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.tier import seeds
 
 
@@ -25,7 +26,7 @@ def no_offset(call: Call) -> Any:
 @pytest.mark.parametrize("begin", ["assign", "subscribe", "seek"])
 def test_a_response_without_an_offset_does_not_skip_to_the_end(begin: str) -> None:
     with Simulation("no offset") as simulation:
-        (tp,) = topic(simulation, "orders", 1)
+        (tp,) = create_topic(simulation, "orders", 1)
         produce(simulation, tp, 10)
         simulation.cluster.script(ListOffsetsRequest, no_offset)
         policy = "latest" if begin == "seek" else "earliest"
@@ -53,7 +54,7 @@ def unstable(call: Call) -> Any:
 
 def test_an_error_of_one_committed_offset_does_not_hold_up_other_partitions() -> None:
     with Simulation("one committed offset") as simulation:
-        tps = topic(simulation, "orders", 2)
+        tps = create_topic(simulation, "orders", 2)
         for tp in tps:
             produce(simulation, tp, 3)
         simulation.cluster.script(OffsetFetchRequest, *[unstable] * 5)
@@ -67,7 +68,7 @@ def test_an_error_of_one_committed_offset_does_not_hold_up_other_partitions() ->
         assert read_ms[tps[0]] < 1_000 < read_ms[tps[1]]
 
 
-def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> None:
+def act(simulation: Simulation, ledger: SimulatedLedger, tps: list[TopicPartition]) -> None:
     """Do one random action with the positions."""
     random, consumer = simulation.random, ledger.consumer
     tp = random.choice(tps)
@@ -96,7 +97,7 @@ def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> No
 @pytest.mark.parametrize("seed", seeds(15, 60))
 def test_records_of_an_old_position_are_never_handed_out(seed: int) -> None:
     with Simulation(f"seeks {seed}", brokers=2) as simulation:
-        tps = topic(simulation, "orders", 3)
+        tps = create_topic(simulation, "orders", 3)
         for tp in tps:
             for _ in range(8):
                 produce(simulation, tp, 3)
@@ -105,7 +106,7 @@ def test_records_of_an_old_position_are_never_handed_out(seed: int) -> None:
             auto_offset_reset="earliest", bootstrap_timeout_ms=0, reconnect_backoff_max_ms=1_000
         )
         consumer.assign(tps)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         for _ in range(40):
             act(simulation, ledger, tps)
         simulation.network.conditions.calm()

@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest
 from tandem_kafka_testing import Call, Simulation
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.share_members import share_consumer
-from tests.simulation.ledger import produce, topic
 
 
 def split(call: Call) -> Any:
@@ -30,7 +30,7 @@ def split(call: Call) -> Any:
 def test_all_entries_of_a_topic_are_read(kind: str) -> None:
     with Simulation(f"entries of {kind}") as simulation:
         simulation.cluster.configure_group("readers", share_auto_offset_reset="earliest")
-        tps = topic(simulation, "orders", 3)
+        tps = create_topic(simulation, "orders", 3)
         for tp in tps:
             produce(simulation, tp, 1)
         consumer: Any

@@ -20,9 +20,8 @@ from tandem_kafka.state.partition import AssignedPartition
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.transactions import Transaction
 from tests.scenarios import run_seed
-from tests.scenarios.numbered_records import next_values
+from tests.scenarios.numbered_records import create_topic, next_values
 from tests.scenarios.runner import silence
-from tests.simulation.ledger import topic
 from tests.simulation.repeating import RepeatingSimulation, RepeatingTransport
 from tests.tier import sample, seeds
 
@@ -197,7 +196,7 @@ class History:
         self.simulation = simulation
         self.kind = kind
         self.random = random = Random(f"{simulation.seed}/history")
-        self.partitions = topic(simulation, "orders", random.choice(kind.partitions))
+        self.partitions = create_topic(simulation, "orders", random.choice(kind.partitions))
         if kind.racks:  # a lease for one partition in four
             for number, tp in enumerate(self.partitions):
                 simulation.cluster.move_leader(tp, 2 if number % 4 else 1)

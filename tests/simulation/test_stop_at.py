@@ -6,7 +6,7 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 #: Metadata is refreshed after five minutes; until then, no request is due.
@@ -23,7 +23,7 @@ def requests(simulation: Simulation) -> dict[tuple[int, str], int]:
 def test_at_its_stop_a_consumer_sends_nothing(behind: int) -> None:
     """Neither at the end of the log nor with records behind its stop."""
     with Simulation(f"at its stop, {behind} behind", brokers=2) as simulation:
-        topic(simulation, "orders", 2)
+        create_topic(simulation, "orders", 2)
         produce(simulation, TP, 20 + behind)
         consumer = simulation.consumer(auto_offset_reset="none", enable_auto_commit=False)
         consumer.assign([TP])

@@ -24,7 +24,7 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka_testing import CUT, Call, Simulation
 from tandem_kafka_testing.cluster.telemetry import TelemetryReceiver
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 TP = TopicPartition("orders", 0)
 INTERVAL_MS = 10_000
@@ -37,7 +37,7 @@ def subscribed(
 ) -> Iterator[tuple[Simulation, KafkaConsumer]]:
     with Simulation(seed, brokers=brokers, trace_lines=None) as simulation:
         simulation.cluster.telemetry = receiver
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, TP, 7)
         with simulation.consumer(auto_offset_reset="earliest", **options) as consumer:
             consumer.assign([TP])

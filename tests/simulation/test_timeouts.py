@@ -11,7 +11,7 @@ from kafka.errors import UnknownTopicIdError, UnknownTopicOrPartitionError
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 
 A, GONE = TopicPartition("orders", 0), TopicPartition("elsewhere", 0)
 MISSING = "elsewhere-0: UNKNOWN_TOPIC_OR_PARTITION (the partition does not exist"
@@ -20,7 +20,7 @@ MISSING = "elsewhere-0: UNKNOWN_TOPIC_OR_PARTITION (the partition does not exist
 @pytest.fixture
 def simulation() -> Iterator[Simulation]:
     with Simulation("timeouts") as made:
-        topic(made, "orders", 1)
+        create_topic(made, "orders", 1)
         yield made
 
 
@@ -50,7 +50,7 @@ def test_a_missing_topic_is_named(consumer: KafkaConsumer, name: str) -> None:
 
 
 def test_a_deleted_topic_is_named(simulation: Simulation) -> None:
-    topic(simulation, "elsewhere", 1)
+    create_topic(simulation, "elsewhere", 1)
     names = ["orders", "elsewhere"]
     consumer = simulation.consumer(*names, group_id="readers", group_protocol="consumer")
     while len(consumer.assignment()) < 2:

@@ -9,7 +9,8 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import NoGroupError, RebalanceCallbackError
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import Ledger, produce, topic
+from tests.histories.ledger import SimulatedLedger
+from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.readers import Listener
 
 PROMPT: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 1_000}
@@ -26,11 +27,11 @@ def settle(simulation: Simulation, consumer: Any, expected: set[TopicPartition])
 def test_everything_is_read_while_brokers_restart(seed: int) -> None:
     """A broker that does not know the topic yet causes no loss of partitions or positions."""
     with Simulation(f"ungrouped {seed}", brokers=3) as simulation:
-        tps = topic(simulation, "orders", 6)
+        tps = create_topic(simulation, "orders", 6)
         consumer = simulation.consumer("orders", **PROMPT)
         listener = Listener()
         consumer.subscribe(["orders"], listener=listener)
-        ledger = Ledger(simulation, consumer, tps)
+        ledger = SimulatedLedger(simulation, consumer, tps)
         for round_ in range(20):
             for tp in tps:
                 produce(simulation, tp, simulation.random.randint(1, 4))
@@ -47,8 +48,8 @@ def test_everything_is_read_while_brokers_restart(seed: int) -> None:
 
 def test_new_partitions_are_added_and_unsubscribed_topics_revoked() -> None:
     with Simulation() as simulation:
-        first = topic(simulation, "orders", 2)
-        second = topic(simulation, "returns", 1)
+        first = create_topic(simulation, "orders", 2)
+        second = create_topic(simulation, "returns", 1)
         listener = Listener()
         consumer = simulation.consumer(**PROMPT)
         consumer.subscribe(["orders"], listener=listener)
@@ -74,12 +75,12 @@ def test_new_partitions_are_added_and_unsubscribed_topics_revoked() -> None:
 
 def test_topics_that_match_a_pattern_are_added() -> None:
     with Simulation() as simulation:
-        first = topic(simulation, "orders-1", 1)
-        topic(simulation, "returns", 1)
+        first = create_topic(simulation, "orders-1", 1)
+        create_topic(simulation, "returns", 1)
         consumer = simulation.consumer(**PROMPT)
         consumer.subscribe(pattern="orders-.*")
         settle(simulation, consumer, set(first))
-        second = topic(simulation, "orders-2", 2)
+        second = create_topic(simulation, "orders-2", 2)
         settle(simulation, consumer, {*first, *second})
         assert consumer.subscription() == {"orders-1", "orders-2"}
 
@@ -88,15 +89,15 @@ def test_a_topic_is_read_once_it_is_created() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer("later", allow_auto_create_topics=False, **PROMPT)
         assert consumer.poll(2_000) == {}
-        tps = topic(simulation, "later", 1)
+        tps = create_topic(simulation, "later", 1)
         produce(simulation, tps[0], 2)
-        Ledger(simulation, consumer, tps).read_all()
+        SimulatedLedger(simulation, consumer, tps).read_all()
         assert consumer.assignment() == set(tps)
 
 
 def test_a_failed_listener_is_called_again_before_any_records() -> None:
     with Simulation() as simulation:
-        tps = topic(simulation, "orders", 1)
+        tps = create_topic(simulation, "orders", 1)
         produce(simulation, tps[0], 2)
 
         class Fails(Listener):
@@ -118,7 +119,7 @@ def test_a_failed_listener_is_called_again_before_any_records() -> None:
 
 def test_calls_that_need_a_group_fail_without_one() -> None:
     with Simulation() as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", **PROMPT)
         assert consumer.group_metadata().group_id is None
         with pytest.raises(NoGroupError, match="group_id"):

@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import produce, topic
+from tests.scenarios.numbered_records import create_topic, produce
 
 #: Longer than the session: only members that keep sending heartbeats stay.
 SLOW_MS = 50_000
@@ -82,7 +82,7 @@ def poll_until_assigned(consumer: KafkaConsumer, within_ms: int) -> None:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_assignors_run_on_no_network_thread(protocol: str, seed: int) -> None:
     with Simulation(f"{protocol} {seed}", trace_lines=None) as simulation:
-        topic(simulation, "orders", 4)
+        create_topic(simulation, "orders", 4)
         assignor: Any = Watched(simulation) if protocol == "classic" else Local(simulation)
         option = (
             "partition_assignment_strategy" if protocol == "classic" else "group_local_assignors"
@@ -97,7 +97,7 @@ def test_assignors_run_on_no_network_thread(protocol: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_leader_with_an_assignor_slower_than_its_session_succeeds(seed: int) -> None:
     with Simulation(f"slow {seed}", trace_lines=None) as simulation:
-        topic(simulation, "orders", 4)
+        create_topic(simulation, "orders", 4)
         options = {
             "group_id": "readers",
             "session_timeout_ms": 45_000,
@@ -115,7 +115,7 @@ def test_a_leader_with_an_assignor_slower_than_its_session_succeeds(seed: int) -
 
 def test_a_kip_848_member_sends_heartbeats_while_its_assignor_runs() -> None:
     with Simulation("slow", trace_lines=100_000) as simulation:
-        topic(simulation, "orders", 4)
+        create_topic(simulation, "orders", 4)
         local = Local(simulation)
         consumer = simulation.consumer(
             "orders", group_id="readers", group_protocol="consumer", group_local_assignors=[local]
@@ -136,14 +136,14 @@ def test_a_kip_848_member_sends_heartbeats_while_its_assignor_runs() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_slow_pattern_delays_nothing_else(seed: int) -> None:
     with Simulation(f"pattern {seed}", trace_lines=None) as simulation:
-        topic(simulation, "orders-1", 1)
+        create_topic(simulation, "orders-1", 1)
         consumer = simulation.consumer(
             group_id="readers", auto_offset_reset="earliest", metadata_max_age_ms=5_000
         )
         consumer.subscribe(pattern=re.compile("orders-.*"))
         poll_until_assigned(consumer, 20_000)
         simulation.drivers[0].offloaded_ms = (SLOW_MS, SLOW_MS)
-        topic(simulation, "orders-2", 1)
+        create_topic(simulation, "orders-2", 1)
         for _ in range(30):
             produce(simulation, TopicPartition("orders-1", 0), 1)
             assert consumer.poll(2_000).count == 1

@@ -12,8 +12,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.runtime import Random
-from tests.chaos.share_events import Event
 from tests.chaos.share_member import KINDS, Reporter
+from tests.histories.share_events import Event
 
 RECORDS = 2_000
 

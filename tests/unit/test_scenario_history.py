@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka_testing.clock import SimClock
+from tandem_kafka_testing import Simulation
 from tests.scenarios import Violation
 from tests.scenarios.history import History
+from tests.scenarios.numbered_records import create_topic, produce, value_of
 
-TP = TopicPartition("orders", 3)
+TP = TopicPartition("orders", 0)
 
 
-def history(*, judged: bool = True) -> History:
+@pytest.fixture
+def simulation() -> Iterator[Simulation]:
+    with Simulation("history") as made:
+        create_topic(made, "orders", 1)
+        produce(made, TP, 10)
+        yield made
+
+
+def history(simulation: Simulation, *, judged: bool = True) -> History:
     """Return one with ten records, which two members read in turn."""
-    made = History(SimClock(), judged=judged)
-    made.produced(TP, 0, [b"%d" % number for number in range(10)], "acknowledged")
+    made = History(simulation, judged=judged)
+    made.found(TP)
     made.assigned(1, [TP])
     read(made, 1, 0, 4)
     made.committed("one", TP, 5)
@@ -28,33 +38,32 @@ def history(*, judged: bool = True) -> History:
 
 
 def read(made: History, member: int, first: int, last: int) -> None:
-    records = [SimpleNamespace(offset=n, value=b"%d" % n) for n in range(first, last + 1)]
+    records = [SimpleNamespace(offset=n, value=value_of(TP, n)) for n in range(first, last + 1)]
     made.polled(member, TP, records)
 
 
-def test_a_history_without_an_anomaly() -> None:
-    history().check()
+def test_a_history_without_an_anomaly(simulation: Simulation) -> None:
+    history(simulation).check()
 
 
-def test_anomalies_are_violations() -> None:
-    again = history()
+def test_anomalies_are_violations(simulation: Simulation) -> None:
+    again = history(simulation)
     read(again, 2, 8, 9)
     with pytest.raises(Violation, match="nonmonotonic poll: 0/8 after 0/9"):
         again.check()
-    ahead = history()
+    ahead = history(simulation)
     ahead.committed("two", TP, 20)
     with pytest.raises(Violation, match="commit ahead: 0/20 is committed"):
         ahead.check()
 
 
-def test_owners_count_only_if_they_certainly_owned_it() -> None:
+def test_owners_count_only_if_they_certainly_owned_it(simulation: Simulation) -> None:
     for certain in (True, False):
-        clock = SimClock()
-        both = History(clock, judged=True)
+        both = History(simulation, judged=True)
         both.assigned(1, [TP])
-        clock.advance_to(clock.now_ms() + 10)
+        simulation.sleep(10)
         both.assigned(2, [TP])
-        clock.advance_to(clock.now_ms() + 10)
+        simulation.sleep(10)
         both.released(1, [TP], certain=certain)
         both.released(2, [TP], certain=True)
         if certain:
@@ -64,7 +73,7 @@ def test_owners_count_only_if_they_certainly_owned_it() -> None:
             both.check()
 
 
-def test_where_records_vanish_nothing_is_proven() -> None:
-    gone = history(judged=False)
+def test_where_records_vanish_nothing_is_proven(simulation: Simulation) -> None:
+    gone = history(simulation, judged=False)
     read(gone, 2, 8, 9)
     gone.check()

@@ -79,11 +79,6 @@ class StandaloneCluster:
                 process.wait(20)
         self._processes.clear()
 
-    def executor_output(self) -> str:
-        """Return the executors' stderr, for messages of tests."""
-        files = sorted(self.work.glob("*/*/stderr"))
-        return "\n".join(f"{each}:\n{each.read_text(errors='replace')}" for each in files)
-
     def _start(self, kind: str, port: int, page: int, *more: str, host: str = "127.0.0.1") -> None:
         at = ("--host", host, "--port", str(port), "--webui-port", str(page))
         environment = {name: text for name, text in os.environ.items() if name not in _LEFT_OUT}

@@ -10,7 +10,7 @@ import pytest
 import packages.spark.tests.session  # noqa: F401 - skips all of this without pyspark
 from packages.spark.tests.simulated import simulated
 from tandem_kafka_testing import Simulation
-from tests.simulation.ledger import topic
+from tests.scenarios.numbered_records import create_topic
 
 from pyspark_tandem_kafka.cluster import Cluster, UnknownTopicError  # isort: skip
 from pyspark_tandem_kafka.options import SourceOptions  # isort: skip
@@ -23,9 +23,9 @@ SERVERS = "10.0.0.1:9092"
 def simulation() -> Iterator[Simulation]:
     """A cluster with three topics; the source's consumers connect to it."""
     with simulated("spark topics") as simulation:
-        topic(simulation, "orders", 2)
-        topic(simulation, "orders-archive", 1)
-        topic(simulation, "users", 1)
+        create_topic(simulation, "orders", 2)
+        create_topic(simulation, "orders-archive", 1)
+        create_topic(simulation, "users", 1)
         assert simulation.cluster.bootstrap() == SERVERS
         yield simulation
 
@@ -50,7 +50,7 @@ def test_the_partitions_of_named_topics() -> None:
 def test_a_pattern_finds_the_topics_of_the_moment(simulation: Simulation) -> None:
     with planner(subscribePattern="orders.*") as cluster:
         assert found(cluster) == [("orders", 0), ("orders", 1), ("orders-archive", 0)]
-        topic(simulation, "orders-new", 1)
+        create_topic(simulation, "orders-new", 1)
         assert ("orders-new", 0) in found(cluster)
 
 

@@ -222,20 +222,20 @@ def test_a_commit_may_repeat_that_of_another_member(members: Members, tp: TopicP
 def test_aborted_records_are_not_due_and_undecided_ones_not_handed_out(
     members: Members, tp: TopicPartition
 ) -> None:
-    ledger, new_owner = members.ledger, assign_to_new_member(members, tp)
+    history, new_owner = members.history, assign_to_new_member(members, tp)
     hand_out(members, new_owner, tp, 5)
     for offset in range(6, 10):
         hand_out(members, new_owner, tp, offset)
-    aborted, undecided = ledger.begin(), ledger.begin()
-    ledger.produce(tp, 2, aborted)
-    ledger.end(aborted, commit=False)
-    ledger.produce(tp, 2, undecided)
+    aborted, undecided = history.begin(), history.begin()
+    history.produce(tp, 2, aborted)
+    history.end(aborted, commit=False)
+    history.produce(tp, 2, undecided)
     assert members.simulation.cluster.at(tp).log.end_offset == 15
     with pytest.raises(Violation, match="10 where 13 was due"):
         hand_out(members, new_owner, tp, 10)
     with pytest.raises(Violation, match="13 belongs to an open transaction"):
         hand_out(members, new_owner, tp, 13)
-    ledger.end(undecided, commit=True)
+    history.end(undecided, commit=True)
     hand_out(members, new_owner, tp, 13)
     hand_out(members, new_owner, tp, 14)
     assert members.invariants.all_read(), "only a marker follows them"

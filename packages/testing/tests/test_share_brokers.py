@@ -187,18 +187,6 @@ def test_retention_moves_the_start(world: Cluster) -> None:
     assert acquired(member.fetch(0, [0])) == ((5, 5, 2),)
 
 
-def test_a_group_without_sessions_begins_again_if_nothing_was_written(world: Cluster) -> None:
-    world.cluster.configure_group("g", share_auto_offset_reset="latest")
-    connection = SimulatedConnection(world.simulation, 7)
-    member = RawShareMember(connection, "g", "orders", world.cluster.topics["orders"].topic_id)
-    member.join()
-    member.fetch(0, [0], max_wait_ms=100)
-    broker: Any = world.cluster.brokers[1]
-    broker.closed(connection)
-    world.produce(2)
-    assert acquired(world.member().fetch(0, [0], max_wait_ms=100)) == ()
-
-
 @pytest.mark.parametrize(("ago_ms", "first"), [(1_000, 4), (60_000, 2), (3_600_000, 0)])
 def test_a_group_may_begin_at_a_time(world: Cluster, ago_ms: int, first: int) -> None:
     for _ in range(2):

@@ -10,17 +10,12 @@ from kafka.errors import GroupMaxSizeReachedError
 
 from tandem_kafka import ShareConsumer
 from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.broker_choice import BROKERS, chosen_broker
+from tests.integration.brokers import Brokers
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import receive_joins
-from tests.integration.raw_worlds import (
-    PARTITIONS,
-    RawWorld,
-    real_world,
-    simulated_world,
-)
+from tests.integration.raw_worlds import PARTITIONS, RawWorld
 
-pytestmark = pytest.mark.full("starts brokers of its own")
+pytestmark = [pytest.mark.brokers(cluster="strict")]
 
 DELAY_MS = 2_000
 DELAY_S = DELAY_MS / 1_000
@@ -42,17 +37,13 @@ def strict() -> Iterator[RealKafka]:
         yield cluster
 
 
-@pytest.fixture(params=BROKERS)
-def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
-    if chosen_broker(request) == "simulated":
-        settings = {"classic_max_size": ROOM, "consumer_max_size": ROOM}
-        with simulated_world(initial_rebalance_delay_ms=DELAY_MS, **settings) as world:
-            yield world
-    else:
-        with real_world(request.getfixturevalue("strict"), "raw") as world:
-            yield world
+@pytest.fixture
+def raw(brokers: Brokers) -> RawWorld:
+    settings = {"classic_max_size": ROOM, "consumer_max_size": ROOM}
+    return RawWorld(brokers, initial_rebalance_delay_ms=DELAY_MS, **settings)
 
 
+@pytest.mark.full("starts a broker of its own")
 def test_a_full_share_group_rejects_another_consumer(strict: RealKafka) -> None:
     servers = strict.bootstrap()
     with ExitStack() as stack:

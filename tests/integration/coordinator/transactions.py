@@ -1,9 +1,8 @@
-"""Transactions that commit offsets, with raw requests or in the simulated cluster."""
+"""Transactions that commit offsets, with raw requests."""
 
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
 from typing import Any
 
 from kafka.protocol.producer.transaction import (
@@ -17,34 +16,19 @@ from kafka.protocol.producer.transaction import (
     TxnOffsetCommitResponse,
 )
 
-from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.integration.connections import Connection
 from tests.integration.joining import name_of
 from tests.integration.offsets import entries_of
 
-__all__ = ["RawTransaction", "RealTransaction", "SimulatedTransaction"]
+__all__ = ["RawTransaction"]
 
 #: The last versions in which a producer adds partitions to its transaction itself.
 _VERSION = 3
 _TRANSACTIONS = 1
 
 
-class RawTransaction(ABC):
-    """One transaction."""
-
-    @abstractmethod
-    def commit(
-        self, member_id: str, generation: int, instance: str | None = None, **offsets: int
-    ) -> str | None:
-        """Commit offsets, given as in `p0=5`, with or without membership; returns the error."""
-
-    @abstractmethod
-    def end(self, *, committed: bool) -> None:
-        """Commit or abort it; committed offsets may become visible a moment later."""
-
-
-class RealTransaction(RawTransaction):
+class RawTransaction:
     """A transaction of a new producer at the only broker."""
 
     def __init__(self, connection: Connection, group: str, topic: str) -> None:
@@ -69,6 +53,7 @@ class RealTransaction(RawTransaction):
     def commit(
         self, member_id: str, generation: int, instance: str | None = None, **offsets: int
     ) -> str | None:
+        """Commit offsets, given as in `p0=5`, with or without membership; returns the error."""
         added = AddOffsetsToTxnRequest(group_id=self._group, **self._producer)
         assert not self._exchange(added, AddOffsetsToTxnResponse).error_code
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -88,6 +73,7 @@ class RealTransaction(RawTransaction):
         return name_of(code)
 
     def end(self, *, committed: bool) -> None:
+        """Commit or abort it; committed offsets may become visible a moment later."""
         response = self._exchange(
             EndTxnRequest(committed=committed, **self._producer), EndTxnResponse
         )
@@ -95,25 +81,3 @@ class RealTransaction(RawTransaction):
 
     def _exchange(self, request: Any, kind: Any) -> Any:
         return self._connection.exchange(request, kind, _VERSION)
-
-
-class SimulatedTransaction(RawTransaction):
-    """A transaction of a producer that the simulated cluster knows only by its id."""
-
-    def __init__(self, cluster: Any, producer_id: int, group: str, topic: str) -> None:
-        self._cluster = cluster
-        self._producer_id = producer_id
-        self._group = group
-        self._topic = topic
-
-    def commit(
-        self, member_id: str, generation: int, instance: str | None = None, **offsets: int
-    ) -> str | None:
-        named = {TopicPartition(self._topic, int(name[1:])): o for name, o in offsets.items()}
-        error = self._cluster.commit_in_transaction(
-            self._group, self._producer_id, named, member_id, generation, instance
-        )
-        return None if error is None else str(error.__name__)
-
-    def end(self, *, committed: bool) -> None:
-        self._cluster.end_transaction(self._group, self._producer_id, commit=committed)

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-import pytest
-
-from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     MetadataRequest,
     MetadataResponse,
 )
-from tandem_kafka_testing import Simulation
-from tests.integration.broker_choice import chosen_broker
+from tests.integration.brokers import Brokers
 from tests.integration.group_members import (
     PROTOCOLS,
     SESSION_TIMEOUT_MS,
     options_of,
     rebalance_calls,
 )
-from tests.integration.groups.brokers import Brokers, RealBrokers, SimulatedBrokers
 from tests.integration.groups.hosted import join_or_sync_in_flight
 from tests.integration.groups.hosts import Host, RealHost
-from tests.integration.groups.worlds import World
 from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember
 from tests.integration.polling import Listener
 from tests.waiting import until
 
-__all__ = ["Group", "Member", "Scene", "check_commits", "scene_of", "states_of"]
+__all__ = ["Group", "Member", "Scene", "World", "check_commits", "states_of"]
 
+_POLL_MS = 50
 #: Many members share a thread, so each poll is short.
-_POLL_MS = 20
+_SHORT_POLL_MS = 20
 
 
 class Member:
@@ -72,6 +70,73 @@ class Member:
         return self.membership, self.rebalance_events, self.consumer.assignment()
 
 
+class World:
+    """The actions of scripts with consumers.
+
+    Attributes:
+        brokers: The brokers.
+        read: The records that the consumers read, in order.
+    """
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+        self.wait_until = brokers.wait_until
+        self.name = f"world-{uuid4().hex[:8]}"
+        self.read: list[ConsumerRecord] = []
+
+    def topic(self, partitions: int, suffix: str = "orders") -> list[TopicPartition]:
+        """Create a topic; returns its partitions."""
+        name = f"{self.name}-{suffix}"
+        self.brokers.create_topic(name, partitions)
+        return [TopicPartition(name, number) for number in range(partitions)]
+
+    def consumer(self, **options: Any) -> KafkaConsumer:
+        """Return a consumer without auto-commit; by default in the group of this world."""
+        defaults = {
+            "group_id": self.name,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
+        return self.brokers.consumer(**{**defaults, **options})
+
+    def poll_until(self, done: Callable[[], object], *consumers: KafkaConsumer) -> None:
+        """Poll the consumers in turn until `done()`."""
+        for _ in until(done, now_s=self.brokers.now_s):
+            for consumer in consumers:
+                self.poll(consumer)
+
+    def poll(self, consumer: KafkaConsumer, timeout_ms: int = _POLL_MS) -> None:
+        """Poll once."""
+        for records in consumer.poll(timeout_ms=timeout_ms).values():
+            self.read += records
+
+    def settle(self, partitions: list[TopicPartition], *consumers: KafkaConsumer) -> None:
+        """Poll until each consumer has partitions, and all partitions are assigned."""
+
+        def fully_assigned() -> bool:
+            shares = [consumer.assignment() for consumer in consumers]
+            return (
+                all(shares)
+                and sum(map(len, shares)) == len(partitions)
+                and set().union(*shares) == set(partitions)
+            )
+
+        self.poll_until(fully_assigned, *consumers)
+
+    def expel(self, consumer: KafkaConsumer, protocol: str) -> None:
+        """Make the member leave without its knowledge: send its leave request from here."""
+        identity = consumer.group_metadata()
+        group_id, member_id = identity.group_id, identity.member_id
+        if protocol == "consumer":
+            raw = RawMember(self.brokers.connect(), group_id, "")
+            raw.member_id = member_id
+            assert raw.beat(-1).error is None
+            return
+        members = [LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)]
+        request = LeaveGroupRequest(group_id=group_id, members=members)
+        self.brokers.connect().exchange(request, LeaveGroupResponse, 4)
+
+
 class Group(World):
     """A group of one protocol with topics of its own.
 
@@ -82,10 +147,8 @@ class Group(World):
         options: Defaults for its members.
     """
 
-    cluster: Brokers
-
-    def __init__(self, cluster: Brokers, protocol: str) -> None:
-        super().__init__(cluster)
+    def __init__(self, brokers: Brokers, protocol: str) -> None:
+        super().__init__(brokers)
         self.protocol = protocol
         self.members: list[Member] = []
         self.partitions: list[TopicPartition] = []
@@ -98,14 +161,14 @@ class Group(World):
     def create_topic(self, partitions: int, replicas: int = 1, suffix: str = "orders") -> None:
         """Create a topic for the members."""
         name = f"{self.name}-{suffix}"
-        self.cluster.create_topic(name, partitions, replicas)
+        self.brokers.create_topic(name, partitions, replicas)
         self.partitions += [TopicPartition(name, number) for number in range(partitions)]
 
     def fill(self, partitions: Iterable[TopicPartition] | None = None, count: int = 5) -> None:
         """Produce `count` records to each of the partitions; by default to all."""
         for tp in self.partitions if partitions is None else partitions:
             first = self.sent[tp]
-            self.cluster.produce(tp, [b"%d" % number for number in range(first, first + count)])
+            self.brokers.produce(tp, [b"%d" % number for number in range(first, first + count)])
             self.sent[tp] += count
 
     def join(self, host: Host | None = None, **options: Any) -> Member:
@@ -125,7 +188,7 @@ class Group(World):
             **self.options,
             **options,
         }
-        make = self.cluster.consumer if host is None else host.consumer
+        make = self.brokers.consumer if host is None else host.consumer
         member = Member(make(**options), host)
         self.members.append(member)
         return member
@@ -133,7 +196,7 @@ class Group(World):
     def poll_each(self) -> None:
         """Poll each member once."""
         for member in self.members:
-            self.poll(member.consumer, _POLL_MS)
+            self.poll(member.consumer, _SHORT_POLL_MS)
 
     @property
     def fully_assigned(self) -> bool:
@@ -193,8 +256,9 @@ class Scene:
         silent: Brokers that are down or paused; they get no requests.
     """
 
-    def __init__(self, cluster: Brokers) -> None:
-        self.cluster = cluster
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+        self.wait_until = brokers.wait_until
         self.silent: set[int] = set()
 
     # --- groups --------------------------------------------------------------------------------
@@ -216,13 +280,14 @@ class Scene:
         """
         made: list[Group] = []
         for protocol in protocols or PROTOCOLS:
-            group = Group(self.cluster, protocol)
+            group = Group(self.brokers, protocol)
             while coordinator is not None and self.coordinator_of(group) != coordinator:
-                group = Group(self.cluster, protocol)
+                group = Group(self.brokers, protocol)
             coordinator = coordinator or self.coordinator_of(group)
             group.options.update(options)
             if protocol == "consumer":
-                self.cluster.set_session_timeout(group.name, session_timeout_ms)
+                timeout = str(session_timeout_ms)
+                self.brokers.configure_group(group.name, consumer_session_timeout_ms=timeout)
             else:
                 group.options["session_timeout_ms"] = session_timeout_ms
             made.append(group)
@@ -230,7 +295,7 @@ class Scene:
 
     def poll_until(self, done: Callable[[Group], object], *groups: Group) -> None:
         """Poll all members in turn until `done` holds for each group."""
-        for _ in until(lambda: all(map(done, groups)), now_s=self.cluster.now_s):
+        for _ in until(lambda: all(map(done, groups)), now_s=self.brokers.now_s):
             for group in groups:
                 group.poll_each()
 
@@ -258,7 +323,7 @@ class Scene:
     def heartbeat_as(self, group: Group, membership: tuple[str, int]) -> str | None:
         """Send a heartbeat as a member; returns the name of the error."""
         member_id, generation = membership
-        connection = self.cluster.connect(self.coordinator_of(group))
+        connection = self.brokers.connect(self.coordinator_of(group))
         if group.protocol == "consumer":
             modern = RawMember(connection, group.name, "")
             modern.member_id = member_id
@@ -305,50 +370,32 @@ class Scene:
         ]
 
     def _asked(self) -> list[int]:
-        return [node_id for node_id in self.cluster.node_ids if node_id not in self.silent]
+        return [node_id for node_id in self.brokers.node_ids if node_id not in self.silent]
 
     def _exchange(self, node_id: int, request: Any, response: Any, version: int) -> Any:
-        return self.cluster.connect(node_id).exchange(request, response, version)
+        return self.brokers.connect(node_id).exchange(request, response, version)
 
     def stop(self, node_id: int) -> None:
         """Shut a broker down cleanly."""
         self.silent.add(node_id)
-        self.cluster.stop(node_id)
+        self.brokers.stop(node_id)
 
     def kill(self, *node_ids: int) -> None:
         """Kill brokers."""
         self.silent.update(node_ids)
-        self.cluster.kill(*node_ids)
+        self.brokers.kill(*node_ids)
 
     def start(self) -> None:
         """Start all brokers that are not running."""
-        self.cluster.start()
+        self.brokers.start()
         self.silent.clear()
 
     def pause(self, node_id: int) -> None:
         """Pause a broker; its connections stay open."""
         self.silent.add(node_id)
-        self.cluster.pause(node_id)
+        self.brokers.pause(node_id)
 
     def resume(self, node_id: int) -> None:
         """Resume a paused broker."""
-        self.cluster.resume(node_id)
+        self.brokers.resume(node_id)
         self.silent.discard(node_id)
-
-
-def scene_of(request: pytest.FixtureRequest, cluster: str) -> Iterator[Scene]:
-    """Yield a scene for a fixture with the parameters `simulated` and `real`.
-
-    Args:
-        request: The request of that fixture.
-        cluster: The fixture of the real cluster; the simulated one has as many brokers.
-    """
-    if chosen_broker(request) == "simulated":
-        count = {"kafka": 1, "three": 3}[cluster]
-        with Simulation(request.node.name, brokers=count) as simulation:
-            yield Scene(SimulatedBrokers(simulation))
-        return
-    consume = request.getfixturevalue("consume")
-    brokers = RealBrokers(request.getfixturevalue(cluster), consume)
-    yield Scene(brokers)
-    brokers.close()

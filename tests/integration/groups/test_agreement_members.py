@@ -1,12 +1,9 @@
 """The same scripts with real and simulated members that are stopped, killed, replaced, upgraded.
 
 Most scripts have a group of every protocol, so that they wait once for all.
-`--broker=real` or `--broker=simulated` runs one side.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -15,21 +12,18 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.wire.messages import JoinGroupRequest
-from tests.integration.broker_choice import BROKERS
 from tests.integration.group_members import SESSION_TIMEOUT_MS, rebalance_calls
-from tests.integration.groups.group_scenes import Group, Scene, check_commits, scene_of, states_of
+from tests.integration.groups.group_scenes import Group, Scene, check_commits, states_of
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.watching import Sent
 
-pytestmark = [pytest.mark.full("takes long on a real broker"), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.brokers("simulated", "real"),
+]
 
 #: Without commits on the interval.
 BY_ITSELF = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
-
-
-@pytest.fixture(params=BROKERS)
-def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    yield from scene_of(request, "kafka")
 
 
 # --- 000 "Failure detection protocol", "Slow consumers" ------------------------------------------
@@ -48,7 +42,7 @@ def test_a_silent_member_is_removed_and_rejoins(
     scene: Scene,
 ) -> None:
     """Of three members one is stopped and one is killed; then a new member begins a rebalance."""
-    slow, killed = scene.cluster.host(), scene.cluster.host()
+    slow, killed = scene.brokers.host(), scene.brokers.host()
     groups = scene.groups(session_timeout_ms=15_000)
     for group in groups:
         group.create_topic(6)
@@ -104,7 +98,7 @@ def new_members_join(scene: Scene, groups: list[Group]) -> None:
 
 @pytest.mark.design("000", "Slow consumers 3")
 def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(scene: Scene) -> None:
-    host = scene.cluster.host()
+    host = scene.brokers.host()
     groups = scene.groups(session_timeout_ms=10_000)
     for group in groups:
         group.create_topic(4)
@@ -113,8 +107,8 @@ def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(scene: Sce
     scene.settle(*groups)
     before = states_of(groups)
     host.stop()
-    stopped_s = scene.cluster.now_s()
-    scene.wait_until(lambda: scene.cluster.now_s() > stopped_s + 2)  # several heartbeats are due
+    stopped_s = scene.brokers.now_s()
+    scene.wait_until(lambda: scene.brokers.now_s() > stopped_s + 2)  # several heartbeats are due
     host.resume()
     scene.read_more(*groups)
     check_commits(groups)
@@ -157,7 +151,7 @@ def test_only_topics_that_match_the_pattern_are_found(scene: Scene) -> None:
             member.consumer.subscribe(pattern=pattern, listener=member.listener)
     scene.settle(*groups)
     for group in groups:
-        group.cluster.create_topic(f"{group.name}-payments", 2)
+        group.brokers.create_topic(f"{group.name}-payments", 2)
         group.create_topic(2, suffix="orders-abroad")
         group.fill()
     scene.settle(*groups)
@@ -200,7 +194,7 @@ def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     """
     options = {"partition_assignment_strategy": [RangePartitionAssignor]}
     abandoned, misled = scene.groups("eager", "eager", **options)
-    host = scene.cluster.host()
+    host = scene.brokers.host()
     abandoned.create_topic(6)
     late, killed = abandoned.join(), abandoned.join(host)
     scene.settle(abandoned)
@@ -231,7 +225,7 @@ def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
 
 def follower_of(scene: Scene, group: Group) -> RawClassicMember:
     """A raw member with a JoinGroup in flight; its response waits for the other members."""
-    follower = RawClassicMember(scene.cluster.connect(scene.coordinator_of(group)), group.name)
+    follower = RawClassicMember(scene.brokers.connect(scene.coordinator_of(group)), group.name)
     subscription = ConsumerProtocolSubscription(topics=[group.partitions[0].topic], user_data=b"")
     follower.protocols = {"range": subscription.encode(version=0)}
     follower.session_ms = SESSION_TIMEOUT_MS

@@ -1,7 +1,6 @@
 """Outages of coordinators: the same scripts with three real and three simulated brokers.
 
 Each script has a group of every protocol with the same coordinator, so that one outage affects all.
-`--broker=real` or `--broker=simulated` runs one side.
 """
 
 from __future__ import annotations
@@ -14,19 +13,20 @@ import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.broker_choice import BROKERS
 from tests.integration.groups.group_scenes import (
     Group,
     Member,
     Scene,
     check_commits,
-    scene_of,
     states_of,
 )
 from tests.integration.groups.hosts import Host
 from tests.machine import slowness
 
-pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.brokers("simulated", "real", cluster="three", count=3),
+]
 
 STATIC = {"group_instance_id": "second"}
 
@@ -36,11 +36,6 @@ def three() -> Iterator[RealKafka]:
     # Nothing moves but because of an outage.
     with RealKafka(brokers=3, properties={"auto.leader.rebalance.enable": "false"}) as cluster:
         yield cluster
-
-
-@pytest.fixture(params=BROKERS)
-def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    yield from scene_of(request, "three")
 
 
 def at_rest(
@@ -75,7 +70,7 @@ def test_another_coordinator_continues_the_group(
     """
     stable = at_rest(scene, replicas=3)
     coordinator = scene.coordinator_of(stable[0])
-    host = scene.cluster.host()
+    host = scene.brokers.host()
     options = {"host": host, "coordinator": coordinator, "session_timeout_ms": 20_000}
     joining, joined = at_rest(scene, replicas=3, **options), at_rest(scene, replicas=3, **options)
     before = states_of(stable)
@@ -90,7 +85,7 @@ def test_another_coordinator_continues_the_group(
             )
     scene.stop(coordinator)
     assert scene.coordinator_of(stable[0], other_than=coordinator) != coordinator
-    moved_s = scene.cluster.now_s()
+    moved_s = scene.brokers.now_s()
     assert {group.committed for group in stable} == {6 * 5}
     scene.read_more(*stable)
     host.resume()
@@ -101,7 +96,7 @@ def test_another_coordinator_continues_the_group(
     assert not [member for member in members if "lost" in member.rebalance_events]
     scene.start()
     # Longer than a session: heartbeats reach the new coordinator.
-    scene.poll_until(lambda _: scene.cluster.now_s() > moved_s + 7, *stable)
+    scene.poll_until(lambda _: scene.brokers.now_s() > moved_s + 7, *stable)
     check_commits(stable)
     assert states_of(stable) == before
     for group in stable:
@@ -137,13 +132,13 @@ def test_no_session_expires_without_a_coordinator(
     """
     groups = at_rest(scene, replicas=1)
     coordinator = scene.coordinator_of(groups[0])
-    host = scene.cluster.host()
+    host = scene.brokers.host()
     orphaned = at_rest(scene, replicas=1, host=host, coordinator=coordinator)
-    survivor, other = (node_id for node_id in scene.cluster.node_ids if node_id != coordinator)
+    survivor, other = (node_id for node_id in scene.brokers.node_ids if node_id != coordinator)
     led_by_others = {group: scene.partitions_led_by(survivor, group) for group in groups}
     scene.kill(coordinator, other)
     host.kill()
-    killed_s = scene.cluster.now_s()
+    killed_s = scene.brokers.now_s()
     for group in orphaned:
         del group.members[0]
     before = states_of(groups + orphaned)
@@ -151,7 +146,7 @@ def test_no_session_expires_without_a_coordinator(
         for group in groups:
             group.fill(led_by_others[group])
         scene.poll_until(lambda group: group.all_read, *groups, *orphaned)
-    scene.poll_until(lambda _: scene.cluster.now_s() > killed_s + 7, *groups, *orphaned)
+    scene.poll_until(lambda _: scene.brokers.now_s() > killed_s + 7, *groups, *orphaned)
     for group in groups:
         with pytest.raises(KafkaTimeoutError):
             group.members[0].consumer.commit(timeout_ms=200)
@@ -173,18 +168,18 @@ def test_a_paused_coordinator_is_given_up(
     groups = at_rest(scene, replicas=1, session_timeout_ms=45_000, request_timeout_ms=5_000)
     before = states_of(groups)
     paused = scene.coordinator_of(groups[0])
-    others = [node_id for node_id in scene.cluster.node_ids if node_id != paused]
+    others = [node_id for node_id in scene.brokers.node_ids if node_id != paused]
     led_by_others = {
         group: [tp for n in others for tp in scene.partitions_led_by(n, group)] for group in groups
     }
     scene.pause(paused)
     for group in groups:
         group.fill(led_by_others[group])
-        began_s = scene.cluster.now_s()
+        began_s = scene.brokers.now_s()
         group.poll_each()
         with pytest.raises(KafkaTimeoutError):
             group.members[0].consumer.commit(timeout_ms=100)
-        took_s = scene.cluster.now_s() - began_s
+        took_s = scene.brokers.now_s() - began_s
         assert took_s < 4 * slowness(), "no member waits for the coordinator"
     assert scene.coordinator_of(groups[0], other_than=paused) != paused
     scene.poll_until(lambda group: group.all_read, *groups)

@@ -13,8 +13,9 @@ from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
+from tests.integration.brokers import RealBrokers
 from tests.integration.group_members import options_of
-from tests.integration.groups.worlds import RealCluster, World
+from tests.integration.groups.group_scenes import World
 from tests.integration.polling import Consume, read_all
 from tests.waiting import wait_until
 
@@ -84,9 +85,8 @@ def test_a_transactional_commit_of_an_expelled_member_is_rejected(
     consumer = consume(topic, group_id=topic, **options_of(protocol))
     read_all(consumer, 3)
     was = consumer.group_metadata()
-    cluster = RealCluster(kafka, consume)
-    with closing(cluster.coordinator):
-        World(cluster).expel(consumer, protocol)
+    with closing(RealBrokers(kafka, consume)) as brokers:
+        World(brokers).expel(consumer, protocol)
     wait_until(lambda: consumer.group_metadata().state == "<unjoined>", "the end of membership")
     assert consumer.group_metadata()[:4] == was[:4]
     offsets = {tp: OffsetAndMetadata(3, "", -1)}

@@ -5,16 +5,13 @@ The simulated group tests are only as good as the simulated coordinator.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 
 import pytest
 
-from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.connections import RealConnection
 from tests.integration.describing import description_of
+from tests.integration.groups.group_scenes import World
 from tests.integration.heartbeating import HeartbeatResult, Owned, RawMember
-from tests.integration.polling import Consume, poll_until
 from tests.integration.raw_worlds import RawWorld
 
 Join = Callable[..., RawMember]
@@ -256,16 +253,14 @@ def test_a_changed_assignor_takes_effect_with_the_next_target(member: Join) -> N
 
 
 @pytest.mark.behaviour(97)
-def test_the_rack_reaches_the_coordinator(
-    kafka: RealKafka, raw_topic: str, consume: Consume
-) -> None:
+def test_the_rack_reaches_the_coordinator(world: World) -> None:
     """Its assignors may heed it; those of Kafka 4.3 do not yet."""
-    group = f"group-{uuid.uuid4().hex[:8]}"
-    options = {"group_id": group, "group_protocol": "consumer"}
-    first, second = (consume(raw_topic, client_rack=f"rack-{n}", **options) for n in (1, 2))
-    poll_until(first, first.assignment)
-    poll_until(first, lambda: (second.poll(50), second.assignment())[1])
-    coordinator = RealConnection(kafka.bootstrap())
-    members = description_of(coordinator, group).members
-    coordinator.close()
-    assert sorted(member.rack_id for member in members) == ["rack-1", "rack-2"]
+    partitions = world.topic(2)
+    members = [
+        world.consumer(group_protocol="consumer", client_rack=f"rack-{number}") for number in (1, 2)
+    ]
+    for each in members:
+        each.subscribe([partitions[0].topic])
+    world.settle(partitions, *members)
+    described = description_of(world.brokers.connect(), world.name).members
+    assert sorted(member.rack_id for member in described) == ["rack-1", "rack-2"]

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka_testing.kafka import RealKafka
+from tests.integration.groups.group_scenes import World
 from tests.integration.polling import Clock, Consume, assigned, partitions_of, poll_until
 
 OPTIONS: dict[str, Any] = {
@@ -20,7 +22,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.mark.behaviour(57)
 def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing(
-    kafka: RealKafka, consume: Consume
+    world: World,
 ) -> None:
     led: list[int] = []
 
@@ -30,18 +32,21 @@ def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing(
             led.append(len(members))
             return super().assign(cluster, members)
 
-    topic = kafka.admin.create_topic(f"grows-{uuid.uuid4().hex[:8]}", 2)
-    options = {**OPTIONS, "group_id": topic, "group_instance_id": "a"}
-    options["partition_assignment_strategy"] = [Counting]
-    first = consume(topic, **options)
-    assigned(first, partitions_of(topic, 2))
-    first.close()
+    partitions = world.topic(2)
+    options = {**OPTIONS, "group_instance_id": "a", "partition_assignment_strategy": [Counting]}
+
+    def start() -> KafkaConsumer:
+        consumer = world.consumer(**options)
+        consumer.subscribe([partitions[0].topic])
+        world.settle(partitions, consumer)
+        return consumer
+
+    start().close()
     led.clear()
-    again = consume(topic, **options)
-    assigned(again, partitions_of(topic, 2))
+    again = start()
     assert not led, "the assignment stands"
-    kafka.admin.add_partitions(topic, 4)
-    assigned(again, partitions_of(topic, 4))
+    world.brokers.add_partitions(partitions[0].topic, 4)
+    world.poll_until(lambda: len(again.assignment()) == 4, again)
     assert set(led) == {1}
     again.close(leave_group="leave")
 

@@ -15,16 +15,14 @@ import pytest
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import FencedInstanceIdError, UnreleasedInstanceIdError
 from tandem_kafka_testing.kafka import RealKafka
-from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,
     options_of,
     owned,
     rebalance_calls,
-    settled,
 )
-from tests.integration.polling import Consume, cpu_share, poll_until
+from tests.integration.polling import Consume, cpu_share
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
@@ -121,45 +119,6 @@ def test_the_partitions_of_a_killed_member_are_taken_over(
     assert member.error is None
 
 
-@pytest.mark.behaviour(86)
-def test_a_member_that_does_not_poll_is_replaced_and_rejoins(
-    kafka: RealKafka, topic: str, consume: Consume, protocol: str
-) -> None:
-    options = {**options_of(protocol), "max_poll_interval_ms": 1_500}
-    stalled = Member(consume(group_id=f"group-{topic}", **options), [topic])
-    wait_until(lambda: len(owned(stalled)) == 2)
-    stalled.stall()
-    other = Member(consume(group_id=f"group-{topic}", **options_of(protocol)), [topic])
-    wait_until(lambda: len(owned(other)) == 2)
-    assert stalled.consumer.assignment()  # nothing changes outside poll()
-    kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
-    wait_until(lambda: len(other.records) == 2)
-    poll_until(stalled.consumer, lambda: len(stalled.consumer.assignment()) == 1)
-    assert [what for what, _ in rebalance_calls(stalled.listener)][:2] == ["assigned", "lost"]
-    other.stop()
-
-
-@pytest.mark.behaviour(96)
-def test_a_restarted_static_member_gets_its_partitions_without_a_rebalance(
-    topic: str, consume: Consume, protocol: str
-) -> None:
-    def static(instance: str) -> Member:
-        options = {**options_of(protocol), "group_instance_id": instance}
-        return Member(consume(group_id=f"group-{topic}", **options), [topic])
-
-    first, second = static("first"), static("second")
-    settled([first, second], 2)
-    mine = owned(second)
-    quiet = rebalance_calls(first.listener)
-    second.stop()
-    again = static("second")
-    wait_until(lambda: owned(again) == mine)
-    assert rebalance_calls(first.listener) == quiet
-    again.stop(leave_group="leave")
-    settled([first], 2)
-    first.stop(leave_group="leave")
-
-
 @contextmanager
 def rejected(
     topic: str, consume: Consume, protocol: str
@@ -179,16 +138,6 @@ def rejected(
     yield member.consumer, expected
     for each in (first, second):
         each.stop(autocommit=False, leave_group="leave")
-
-
-@pytest.mark.behaviour(93, 94)
-def test_one_of_two_live_members_with_the_same_instance_id_is_rejected(
-    topic: str, consume: Consume, protocol: str
-) -> None:
-    with rejected(topic, consume, protocol) as (consumer, expected):
-        for _ in range(3):  # the error is permanent
-            with pytest.raises(expected):
-                consumer.poll(timeout_ms=1_000)
 
 
 @pytest.mark.full("it measures CPU time")

@@ -24,7 +24,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.group_members import Member, exactly_once, options_of, owned, settled
+from tests.integration.group_members import Member, options_of, owned, settled
 from tests.integration.polling import Clock, Consume, assigned, partitions_of, poll_until
 from tests.waiting import until, wait_until
 
@@ -177,31 +177,6 @@ def test_a_group_is_shared_with_kafka_python(
 def _wait_while(condition: Callable[[], bool], turn: Callable[[], object]) -> None:
     for _ in until(lambda: not condition()):
         turn()
-
-
-@pytest.mark.parametrize("way", [("eager", "consumer"), ("consumer", "eager")], ids=str)
-def test_a_live_group_moves_between_the_protocols_by_a_rolling_restart(
-    kafka: RealKafka, topic: str, consume: Consume, way: tuple[str, str]
-) -> None:
-    before, after = way
-
-    def join(protocol: str) -> Member:
-        return Member(consume(group_id=f"group-{topic}", **options_of(protocol)), [topic])
-
-    members = [join(before), join(before)]
-    settled(members, 4)
-    sent = _produce(kafka, topic, 0, 400)
-    everybody = list(members)
-    for index in range(2):
-        members[index].stop()
-        members[index] = join(after)
-        everybody.append(members[index])
-        settled(members, 4)
-        sent += _produce(kafka, topic, 400 * (index + 1), 400)
-    assert exactly_once(sent, everybody)
-    for member in members:
-        member.stop()
-        assert member.error is None
 
 
 def test_assignors_change_in_two_rolling_restarts_and_not_in_one(

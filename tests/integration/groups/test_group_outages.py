@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.outages.streaming import Stream, while_running
+from benchmarks.outages.streaming import Stream
 from tandem_kafka.errors import GroupMaxSizeReachedError
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,
+    MemberLedger,
     commit_if_possible,
     options_of,
     settled,
 )
 from tests.integration.polling import Consume, partitions_of, poll_until
-from tests.waiting import wait_until
+from tests.waiting import wait_until, while_running
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 
@@ -79,7 +79,7 @@ def test_the_coordinator_moves_while_three_members_read(
         "bootstrap_servers": cluster.bootstrap(),
         "reconnect_backoff_max_ms": 500,
     }
-    ledger = GroupLedger(consume(**common), partitions_of(topic, PARTITIONS))
+    ledger = MemberLedger(consume(**common), partitions_of(topic, PARTITIONS))
 
     def join() -> Member:
         consumer = consume(**common, **options_of(protocol))
@@ -87,7 +87,7 @@ def test_the_coordinator_moves_while_three_members_read(
 
     with Stream(cluster.bootstrap(), topic, PARTITIONS, pause_s=0.05) as stream:
         ledger.members = [join() for _ in range(3)]
-        settled(ledger.members, PARTITIONS)
+        settled(ledger.running, PARTITIONS)
         ledger.read_more()
         coordinator = coordinator_of(ledger.members[0])
         end = cluster.kill if hard else cluster.stop
@@ -95,7 +95,7 @@ def test_the_coordinator_moves_while_three_members_read(
         for member in ledger.members:
             coordinator_of(member, other_than=coordinator)
         ledger.read_more()  # by way of the new coordinator
-        settled(ledger.members, PARTITIONS)
+        settled(ledger.running, PARTITIONS)
         while_running(lambda: cluster.start_again(coordinator), ledger.check_commits)
         ledger.read_more()
         stream.stop()

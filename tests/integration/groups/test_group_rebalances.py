@@ -15,13 +15,11 @@ from tests.integration.group_members import (
     PROTOCOLS,
     Member,
     check_pairs,
-    exactly_once,
     options_of,
     owned,
     settled,
 )
-from tests.integration.polling import Consume, partitions_of, poll_until
-from tests.waiting import wait_until
+from tests.integration.polling import Consume, poll_until
 
 pytestmark = [
     pytest.mark.parametrize("protocol", PROTOCOLS),
@@ -55,31 +53,6 @@ def join(consume: Consume, topic: str, protocol: str) -> Iterator[Join]:
     yield make
     for member in made:
         member.stall()
-
-
-@pytest.mark.every_version
-@pytest.mark.behaviour(66)
-def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
-    kafka: RealKafka, topic: str, join: Join, protocol: str
-) -> None:
-    sent = produce(kafka, topic, 0, 400)
-    first = join()
-    wait_until(lambda: len(first.records) == 400)
-    second = join()
-    settled([first, second], 4)
-    sent += produce(kafka, topic, 400, 400)
-    wait_until(lambda: len(first.records) + len(second.records) >= 800)
-    kept = owned(first)
-    second.stop()
-    settled([first], 4)
-    sent += produce(kafka, topic, 800, 400)
-    assert exactly_once(sent, [first, second])
-    assert first.error is second.error is None
-    if protocol != "eager":
-        # Only what must move, moves (KIP-429, KIP-848).
-        moved = [tps for what, tps in first.listener.calls if what == "revoked"]
-        assert [len(tps) for tps in moved] == [2]
-        assert not moved[0] & kept
 
 
 @pytest.mark.behaviour(67)
@@ -122,30 +95,6 @@ def test_revoked_partitions_are_still_assigned_inside_the_listener(
     poll_until(consumer, lambda: len(consumer.assignment()) == len(owned(other)) == 2)
     assert all(inside for inside, _ in seen)
     assert any(positions and all(p == 10 for p in positions) for _, positions in seen)
-
-
-@pytest.mark.behaviour(70)
-def test_seek_and_pause_inside_on_partitions_assigned_precede_any_record(
-    kafka: RealKafka, topic: str, consume: Consume, protocol: str
-) -> None:
-    produce(kafka, topic, 0, 400)
-    consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
-    first, *others = partitions_of(topic, 4)
-
-    class Choose:
-        def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
-            if first in partitions:
-                consumer.seek(first, 90)
-                consumer.pause(*others)
-
-        def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
-            pass
-
-    consumer.subscribe([topic], listener=Choose())
-    got = poll_until(consumer, lambda: consumer.assignment() and consumer.position(first) == 100)
-    assert {(record.partition, record.offset) for record in got} == {
-        (0, offset) for offset in range(90, 100)
-    }
 
 
 @pytest.mark.every_version
@@ -205,13 +154,3 @@ def test_commits_during_a_rebalance_complete_after_it(
         member.stop()
         assert member.error is None
         assert member.handled == len(member.records) > 0
-
-
-@pytest.mark.behaviour(57)
-def test_added_partitions_are_read(kafka: RealKafka, topic: str, join: Join) -> None:
-    members = [join(metadata_max_age_ms=500), join(metadata_max_age_ms=500)]
-    settled(members, 4)
-    kafka.admin.add_partitions(topic, 6)
-    settled(members, 6)
-    sent = produce(kafka, topic, 0, 600)
-    assert exactly_once(sent, members)

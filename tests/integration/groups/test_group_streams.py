@@ -12,19 +12,19 @@ import confluent_kafka
 import kafka as kafka_python
 import pytest
 
-from benchmarks.outages.streaming import Stream, while_running
+from benchmarks.outages.streaming import Stream
 from tandem_kafka_testing.kafka import RealKafka
-from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,
+    MemberLedger,
     options_of,
     owned,
     rebalance_calls,
     settled,
 )
 from tests.integration.polling import Consume, partitions_of
-from tests.waiting import wait_until
+from tests.waiting import wait_until, while_running
 
 PARTITIONS = 4
 
@@ -37,12 +37,12 @@ Join = Callable[..., Member]
 
 
 @pytest.fixture
-def ledger(consume: Consume, topic: str) -> GroupLedger:
-    return GroupLedger(consume(group_id=f"group-{topic}"), partitions_of(topic, PARTITIONS))
+def ledger(consume: Consume, topic: str) -> MemberLedger:
+    return MemberLedger(consume(group_id=f"group-{topic}"), partitions_of(topic, PARTITIONS))
 
 
 @pytest.fixture
-def join(kafka: RealKafka, consume: Consume, topic: str, ledger: GroupLedger) -> Join:
+def join(kafka: RealKafka, consume: Consume, topic: str, ledger: MemberLedger) -> Join:
     """Adds a member, by default with a short session, and waits until the group is stable."""
 
     def make(
@@ -58,7 +58,7 @@ def join(kafka: RealKafka, consume: Consume, topic: str, ledger: GroupLedger) ->
             options.update(session_timeout_ms=session_ms, heartbeat_interval_ms=300)
         consumer = consume(group_id=f"group-{topic}", **options, **more)
         ledger.members.append(Member(consumer, [topic], handler))
-        settled(ledger.members, PARTITIONS)
+        settled(ledger.running, PARTITIONS)
         return ledger.members[-1]
 
     return make
@@ -68,7 +68,7 @@ def join(kafka: RealKafka, consume: Consume, topic: str, ledger: GroupLedger) ->
 @pytest.mark.behaviour(74)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_join_and_leave_and_one_is_slow(
-    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: MemberLedger, protocol: str
 ) -> None:
     """A handler and a listener slower than the session do not affect the group."""
     naps: list[str] = []
@@ -91,7 +91,7 @@ def test_members_join_and_leave_and_one_is_slow(
         guest = join(protocol)
         ledger.read_more()
         ledger.leave(guest)
-        settled(ledger.members, PARTITIONS)
+        settled(ledger.running, PARTITIONS)
         join(protocol)
         ledger.read_more()
         stream.stop()
@@ -104,7 +104,7 @@ def test_members_join_and_leave_and_one_is_slow(
 @pytest.mark.behaviour(96)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_static_member_restarts(
-    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: MemberLedger, protocol: str
 ) -> None:
     options = {"session_ms": 30_000}  # the restart takes longer than a short one, now and then
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
@@ -140,7 +140,7 @@ for record in consumer:
 @pytest.mark.behaviour(86, 89)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_one_member_is_killed_and_one_stops_polling(
-    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: MemberLedger, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
         command = [sys.executable, "-W", "ignore", "-c", _CRASHER]
@@ -156,7 +156,6 @@ def test_one_member_is_killed_and_one_stops_polling(
         hangs = join(protocol, max_poll_interval_ms=3_000)
         ledger.read_more()
         hangs.stall()
-        ledger.remove(hangs)
         join(protocol)  # stable: the hanging member has lost its partitions
         ledger.read_more()
         stream.stop()
@@ -165,7 +164,7 @@ def test_one_member_is_killed_and_one_stops_polling(
 
 @pytest.mark.parametrize("way", [("eager", "consumer"), ("consumer", "cooperative")], ids=str)
 def test_a_group_moves_to_the_other_protocol(
-    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, way: tuple[str, str]
+    kafka: RealKafka, topic: str, join: Join, ledger: MemberLedger, way: tuple[str, str]
 ) -> None:
     before, after = way
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
@@ -181,7 +180,7 @@ def test_a_group_moves_to_the_other_protocol(
 
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
 def test_a_group_of_several_clients(
-    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: MemberLedger, protocol: str
 ) -> None:
     """Our member beside one of confluent-kafka and one of kafka-python.
 

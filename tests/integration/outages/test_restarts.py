@@ -7,19 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.outages.streaming import Ledger, Stream, while_running
+from benchmarks.outages.streaming import Stream
 from tandem_kafka import TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.proxy import Proxy
-from tests.integration.group_ledger import GroupLedger
+from tests.histories.ledger import Ledger
 from tests.integration.group_members import (
     Member,
+    MemberLedger,
     commit_if_possible,
     options_of,
     settled,
 )
 from tests.integration.polling import Clock, Consume, cpu_share, partitions_of, read_all
-from tests.waiting import wait_until
+from tests.waiting import wait_until, while_running
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 
@@ -52,17 +53,18 @@ def test_a_restart_in_the_middle_of_a_stream(
     options = {"bootstrap_servers": cluster.bootstrap(), "group_id": group}
     consumer = consume(**options)
     consumer.assign(partitions)
-    ledger = Ledger(consumer, partitions)
+    ledger = Ledger(consumer, partitions, Stream.value_of)
     with Stream(cluster.bootstrap(), topic, 3) as stream:
         ledger.read_more()
         (cluster.kill if hard else cluster.stop)()
-        while_running(cluster.start_again, ledger.read)
+        while_running(cluster.start_again, ledger.poll)
         ledger.read_more()
         consumer.commit()
         committed = dict(ledger.next)
         second = consume(**options)
         stream.stop()
-        ledger.read_to_end(cluster.bootstrap(), stream.sent)
+        ledger.read_to(lambda _: stream.sent)
+        assert not ledger.poll()
     assert {tp: consumer.committed(tp) for tp in partitions} == committed
     second.assign(partitions)
     for tp in partitions:
@@ -112,7 +114,7 @@ def test_a_restart_under_a_group(cluster: RealKafka, consume: Consume, protocol:
         "group_id": f"group-of-{topic}",
         "reconnect_backoff_max_ms": 500,
     }
-    ledger = GroupLedger(consume(**common), partitions)
+    ledger = MemberLedger(consume(**common), partitions)
     with Stream(cluster.bootstrap(), topic, 4, pause_s=0.05) as stream:
         ledger.members = [
             Member(
@@ -123,7 +125,7 @@ def test_a_restart_under_a_group(cluster: RealKafka, consume: Consume, protocol:
             )
             for _ in range(2)
         ]
-        settled(ledger.members, 4)
+        settled(ledger.running, 4)
         ledger.read_more()
         while_running(cluster.restart, ledger.check_commits)
         ledger.read_more()

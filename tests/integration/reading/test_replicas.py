@@ -10,14 +10,15 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as AdminPartition
 
-from benchmarks.outages.streaming import Ledger, Stream, while_running
+from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import LogTruncationError
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
 from tandem_kafka_testing.kafka import RealKafka
+from tests.histories.ledger import Ledger
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 from tests.integration.watching import Sent, partition_metrics
-from tests.waiting import wait_until
+from tests.waiting import wait_until, while_running
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 
@@ -87,16 +88,17 @@ def test_every_broker_restarts_while_producers_continue(
     partitions = partitions_of(topic, 3)
     consumer = consume(bootstrap_servers=cluster.bootstrap())
     consumer.assign(partitions)
-    ledger = Ledger(consumer, partitions)
+    ledger = Ledger(consumer, partitions, Stream.value_of)
     with Stream(cluster.bootstrap(), topic, 3) as stream:
         ledger.read_more()
         for node_id in cluster.node_ids:
             before = dict(ledger.next)
-            while_running(lambda node_id=node_id: cluster.restart(node_id), ledger.read)
+            while_running(lambda node_id=node_id: cluster.restart(node_id), ledger.poll)
             assert all(ledger.next[tp] > before[tp] for tp in partitions)
         ledger.read_more()
         stream.stop()
-        ledger.read_to_end(cluster.bootstrap(), stream.sent)
+        ledger.read_to(lambda _: stream.sent)
+        assert not ledger.poll()
 
 
 @pytest.mark.behaviour(152, 160)

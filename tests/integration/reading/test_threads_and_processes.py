@@ -19,6 +19,7 @@ from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
 from tandem_kafka_testing.kafka import RealKafka
+from tests.integration.brokers import Cluster
 from tests.integration.polling import (
     Consume,
     partitions_of,
@@ -27,7 +28,6 @@ from tests.integration.polling import (
     when_blocked,
 )
 from tests.integration.share.share_members import places, produce, take
-from tests.integration.simulated_cluster import Cluster
 from tests.waiting import wait_until
 
 ADVICE = "create a consumer in each process"

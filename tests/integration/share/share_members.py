@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka import ShareConsumer
-from tests.integration.simulated_cluster import Cluster
+from tests.integration.brokers import Cluster
 from tests.waiting import until
 
 __all__ = ["LOCK_MS", "QUIET_MS", "Share", "ends_when", "places", "produce", "quiet", "take"]

@@ -12,6 +12,7 @@ import pytest
 from tandem_kafka import AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers
+from tests.integration.brokers import Cluster
 from tests.integration.share.share_members import (
     Share,
     ends_when,
@@ -20,7 +21,6 @@ from tests.integration.share.share_members import (
     quiet,
     take,
 )
-from tests.integration.simulated_cluster import Cluster
 from tests.simulation.sharing import in_work
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")

@@ -20,6 +20,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka_testing.kafka.admin import Record
 from tandem_kafka_testing.kafka.jars import chosen_version, release_of
+from tests.integration.brokers import Cluster
 from tests.integration.polling import read_all
 from tests.integration.reading.test_transactions import Writer
 from tests.integration.share.share_members import (
@@ -29,7 +30,6 @@ from tests.integration.share.share_members import (
     quiet,
     take,
 )
-from tests.integration.simulated_cluster import Cluster
 from tests.waiting import until
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")

@@ -38,9 +38,9 @@ from tandem_kafka.errors import (
 from tandem_kafka.workers import AsyncShareWorkers
 from tandem_kafka_testing.kafka.jars import chosen_version, release_of
 from tandem_kafka_testing.served import ServedKafka
+from tests.integration.brokers import Cluster
 from tests.integration.share.share_members import LOCK_MS, Share, places, produce, quiet, take
 from tests.integration.share.sharing import FIRST_RELEASE
-from tests.integration.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,9 +18,8 @@ from tandem_kafka.wire.messages import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from tests.integration.broker_choice import BROKERS
 from tests.integration.offsets import RawOffsets
-from tests.integration.share.share_worlds import ShareWorld, share_world
+from tests.integration.share.share_worlds import ShareWorld
 from tests.integration.share.sharing import RawShareMember
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
@@ -120,13 +119,6 @@ class Administrator:
         if found.error_code:
             return found.error_code
         return {each.topic_name: (each.error_code, each.error_message) for each in found.responses}
-
-
-@pytest.fixture(params=BROKERS)
-def world(request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
-    """A new topic and a new share group, in a simulated cluster and in a real one."""
-    with share_world(request) as world:
-        yield world
 
 
 @pytest.fixture

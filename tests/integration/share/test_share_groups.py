@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tandem_kafka_testing.kafka.jars import chosen_version, release_of
-from tests.integration.broker_choice import BROKERS
 from tests.integration.heartbeating import RawMember
 from tests.integration.offsets import RawOffsets
-from tests.integration.share.share_worlds import ShareWorld, share_world
+from tests.integration.share.share_worlds import ShareWorld
 from tests.integration.share.sharing import Beat, Fetched, RawShareMember, Shared
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -30,13 +27,6 @@ INVALID_SHARE_SESSION_EPOCH = 123
 #: Longer than the time between two targets of a group.
 INTERVAL_S = 1.2
 NOTHING = Fetched(0, {})
-
-
-@pytest.fixture(params=BROKERS)
-def world(request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
-    """A new topic and a new share group, in a simulated cluster and in a real one."""
-    with share_world(request) as world:
-        yield world
 
 
 def acquired(fetched: Fetched, partition: int = 0) -> tuple[tuple[int, int, int], ...]:
@@ -179,7 +169,7 @@ def test_a_closed_session_releases_the_records(world: ShareWorld) -> None:
 
 def test_a_closed_connection_ends_its_session(world: ShareWorld) -> None:
     connection, waiting = world.connect(), world.joined()
-    member = RawShareMember(connection, world.group, world.topic, world.topic_id())
+    member = RawShareMember(connection, world.group, world.topic, world.topic_id)
     member.join()
     waiting.fetch(0, [0], max_wait_ms=100)
     world.produce(2)
@@ -214,7 +204,7 @@ def test_a_group_begins_at_the_end_by_default(world: ShareWorld) -> None:
 def test_a_group_without_sessions_begins_again_if_nothing_was_written(world: ShareWorld) -> None:
     world.configure(share_auto_offset_reset="latest")
     connection = world.connect()
-    member = RawShareMember(connection, world.group, world.topic, world.topic_id())
+    member = RawShareMember(connection, world.group, world.topic, world.topic_id)
     member.join()
     assert member.fetch(0, [0], max_wait_ms=100) == Fetched(0, {0: Shared()})
     world.disconnect(connection)

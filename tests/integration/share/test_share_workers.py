@@ -17,6 +17,7 @@ import pytest
 from tandem_kafka import AsyncShareConsumer, ShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers, Retry, ShareWorkers
+from tests.integration.brokers import Cluster
 from tests.integration.share.share_members import (
     LOCK_MS,
     Share,
@@ -26,7 +27,6 @@ from tests.integration.share.share_members import (
     quiet,
     take,
 )
-from tests.integration.simulated_cluster import Cluster
 from tests.simulation.simulated_workers import KINDS, Blocking
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")

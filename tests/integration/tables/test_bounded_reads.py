@@ -30,8 +30,8 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka_testing.kafka.admin import Record
 from tests.implementations import require_implementation
+from tests.integration.brokers import Cluster
 from tests.integration.polling import Consume
-from tests.integration.simulated_cluster import Cluster
 
 pa = pytest.importorskip("pyarrow")
 

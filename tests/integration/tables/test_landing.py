@@ -29,8 +29,8 @@ from tandem_kafka.errors import (
     SinkFencedError,
 )
 from tandem_kafka_testing.kafka.admin import Record
+from tests.integration.brokers import Cluster
 from tests.integration.polling import Consume
-from tests.integration.simulated_cluster import Cluster
 from tests.integration.tables.landing_kills import KINDS, made_anew, new_table
 from tests.integration.tables.landing_tables import ParquetTable, Table
 from tests.waiting import wait_until

@@ -11,8 +11,8 @@ import pytest
 from tandem_kafka.confluent import Consumer
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatResponse, MetadataResponse
 from tandem_kafka_testing import Simulation
+from tests.scenarios.numbered_records import create_topic
 from tests.simulation.changing import changing
-from tests.simulation.ledger import topic
 from tests.simulation.test_mixed_answers import FIRST, produce, set_codes
 from tests.unit.confluent.simulated import simulated
 
@@ -33,7 +33,7 @@ def read(simulation: Simulation, consumer: Consumer, seconds: int) -> Counter[in
 def test_an_error_of_a_subscribed_topic_is_an_event(code: int) -> None:
     """`poll()` had raised some, as an exception that confluent_kafka does not have."""
     with Simulation("topic", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulated(simulation)
         consumer.subscribe(["orders"])
@@ -48,7 +48,7 @@ def test_an_error_of_a_subscribed_topic_is_an_event(code: int) -> None:
 def test_errors_with_new_texts_are_not_all_returned_and_kept() -> None:
     """One was returned with each retry, and kept for ever."""
     with Simulation("texts", brokers=2) as simulation:
-        topic(simulation, "orders", 1)
+        create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulated(
             simulation,

@@ -24,11 +24,13 @@ class LedShare:
     Attributes:
         epoch: The leader epoch in which it was loaded.
         timer_ms: The next check of its locks.
+        late: Whether locks have ended while the broker was paused, and are not released yet.
     """
 
     epoch: int
     share: SharePartition
     timer_ms: int = NEVER_MS
+    late: bool = False
 
 
 class BrokerState(ABC):

@@ -41,6 +41,15 @@ class ShareGroups:
 
     def loaded(self, group_id: str, key: PartitionKey) -> SharePartition | None:
         """Return a share partition that this broker leads and has loaded."""
+        led = self._led(group_id, key)
+        if led is None:
+            return None
+        if led.late:
+            while led.share.expire(self._cluster.clock.now_ms() - 1):
+                pass
+        return led.share
+
+    def _led(self, group_id: str, key: PartitionKey) -> LedShare | None:
         partition, error = self.partition(key)
         led = self._broker.share_partitions.get((group_id, *key))
         if led is None:
@@ -48,10 +57,7 @@ class ShareGroups:
         if partition is None or error is not None or led.epoch != partition.epoch:
             del self._broker.share_partitions[group_id, *key]
             return None
-        overdue_ms = self._cluster.clock.now_ms() - 1
-        while led.share.expire(overdue_ms):
-            pass  # the broker was paused when their locks ended
-        return led.share
+        return led
 
     def load(self, group_id: str, key: PartitionKey) -> SharePartition | None:
         """Return a share partition that this broker leads, None until it is loaded."""
@@ -125,8 +131,9 @@ class ShareGroups:
 
         def expire() -> None:
             led.timer_ms = NEVER_MS
-            if self.loaded(group_id, key) is led.share:
-                if not self._broker.serves:  # it is paused
+            if self._led(group_id, key) is led:
+                led.late = not self._broker.serves  # it is paused
+                if led.late:
                     self._broker.postpone(expire)
                     return
                 if led.share.expire(self._cluster.clock.now_ms()):

@@ -8,7 +8,8 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final, Protocol
 
-from tests.chaos.share_events import Event, line_of
+from tests.histories.ledger import Reads
+from tests.histories.share_events import Event, line_of
 
 __all__ = ["LIMIT", "Reporting", "ShareLedger"]
 
@@ -23,15 +24,11 @@ class Reporting(Protocol):
     events: list[Event]
 
 
-class ShareLedger:
-    """The ledger of one share group, with all its past members.
-
-    Attributes:
-        partitions: The number of partitions.
-    """
+class ShareLedger(Reads):
+    """The ledger of one share group, with all its past members."""
 
     def __init__(self, partitions: int) -> None:
-        self.partitions = partitions
+        super().__init__(partitions)
         self.members: list[Reporting] = []
 
     def _events(self) -> Iterator[tuple[Reporting, Event]]:
@@ -135,30 +132,11 @@ class ShareLedger:
             for at in range(first, last + 1)
         }
 
-    def first_read_after(self, moment_s: float) -> dict[int, float]:
-        """Return the time of the first read of each partition after a moment, if it was read."""
-        first: dict[int, float] = {}
-        for number, at_s in self._reads():
-            if at_s > moment_s:
-                first[number] = min(at_s, first.get(number, at_s))
-        return first
-
-    def longest_silence(self, begin_s: float, end_s: float) -> float:
-        """Return the longest time within these bounds in which a partition was not read."""
-        times: dict[int, list[float]] = {
-            number: [begin_s, end_s] for number in range(self.partitions)
-        }
-        for number, at_s in self._reads():
-            if begin_s < at_s < end_s:
-                times[number].append(at_s)
-        return max(
-            after - before for each in times.values() for before, after in pairwise(sorted(each))
-        )
-
-    def _reads(self) -> Iterator[tuple[int, float]]:
+    def reads(self) -> Iterator[tuple[float, int, int]]:
+        """Return the time, the partition and the offset of each record that was handed out."""
         for _, event in self._events():
             if event.kind == "got":
-                yield from ((place[0], event.at_ms / 1_000) for place in event.places)
+                yield from ((event.at_ms / 1_000, place[0], place[1]) for place in event.places)
 
     def account(self) -> str:
         """Return how often records were handed out, and why again."""
