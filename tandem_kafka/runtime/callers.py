@@ -12,11 +12,11 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
-from dataclasses import dataclass
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.runtime import Clock, Driver, green
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ class Held(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OtherHolder:
     """Another thread or task that holds a lock.
 
