@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
 from traceback import walk_stack
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tandem_kafka.dataclass import dataclass
 from tandem_kafka.runtime import Clock, Driver, green
+from tandem_kafka.runtime.native import native
 
 T = TypeVar("T")
 
@@ -49,6 +50,10 @@ def run(call: Coroutine[Any, Any, T]) -> T:
     call.close()
     msg = f"{call!r} suspended; only an event loop can run it"
     raise RuntimeError(msg)
+
+
+if not TYPE_CHECKING and native is not None:
+    run = native.run
 
 
 def is_async(call: object) -> bool:

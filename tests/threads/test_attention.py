@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import core as core_module
 from tandem_kafka.consumer.core import Core
@@ -26,6 +28,11 @@ from tests.threads.seeds import each_seed
 from tests.threads.test_waiting import Ticking, driven
 
 POLLS = 4
+
+
+@pytest.fixture(autouse=True)
+def _without_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller_module, "collect", lambda *_: ConsumerRecords())
 
 
 class Reading:
@@ -77,9 +84,9 @@ class Reading:
 
         collector = SimpleNamespace(
             deserializing=False,
-            unpublished=False,
+            busy=False,
+            publication=SimpleNamespace(done=True),
             moved=(),
-            collect=lambda _: ConsumerRecords(),
             to_drop=frozenset,
         )
         return Commits(), collector, Background(), SimpleNamespace(report=lambda: None)

@@ -69,6 +69,11 @@ impl Records {
         Records::lazy(Arc::new(rows), None, None)
     }
 
+    /// Other records of the same rows.
+    pub fn of(rows: &Arc<Rows>) -> Self {
+        Records::lazy(Arc::clone(rows), None, None)
+    }
+
     /// Records with what deserializers have returned for each row.
     pub fn deserialized(rows: Arc<Rows>, replaced: Vec<Replaced>) -> Self {
         Records::lazy(rows, Some(replaced), None)
