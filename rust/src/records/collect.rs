@@ -1,9 +1,9 @@
 //! The usual case of `FetchCollector.collect`, in one step.
 //!
-//! Every partition has one new chunk, which fits as a whole or from its beginning, and nothing else
-//! is to be told. Python leaves the same objects behind (`consumer/reading/fetch_collector.py`), so
+//! All chunks are new, and nothing else is to be told. Python leaves the same objects behind (`consumer/reading/fetch_collector.py`), so
 //! that it may continue at any time.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use pyo3::PyTypeInfo;
@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::bare::bare;
 use crate::records::reader::RecordReader;
+use crate::records::rows::Rows;
 use crate::records::sequence::Records;
 use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress};
 
@@ -22,7 +23,6 @@ pub struct UsualCase {
     batch: Py<PyType>,
     no_starts: Py<PyAny>,
     opened: Py<PyType>,
-    deque: Py<PyType>,
     handed: Py<PyType>,
     consumed: Py<PyType>,
     position: Py<PyType>,
@@ -71,6 +71,19 @@ struct Next<'py> {
     reader: Bound<'py, RecordReader>,
 }
 
+/// What a collection has read of a partition.
+struct Part<'py> {
+    state: Bound<'py, PyAny>,
+    tp: Bound<'py, PyAny>,
+    base: Bound<'py, PyAny>,
+    begin: Bound<'py, PyAny>,
+    rows: Vec<Arc<Rows>>,
+    /// The offset and the leader epoch of the position after them.
+    at: (i64, i32),
+    /// The last chunk if it was read to its end.
+    last: Option<Bound<'py, PyAny>>,
+}
+
 #[pymethods]
 impl UsualCase {
     #[new]
@@ -79,7 +92,6 @@ impl UsualCase {
         batch: Py<PyType>,
         no_starts: Py<PyAny>,
         opened: Py<PyType>,
-        deque: Py<PyType>,
         handed: Py<PyType>,
         consumed: Py<PyType>,
         position: Py<PyType>,
@@ -91,7 +103,6 @@ impl UsualCase {
             batch,
             no_starts,
             opened,
-            deque,
             handed,
             consumed,
             position,
@@ -126,7 +137,8 @@ impl UsualCase {
 
 impl UsualCase {
     fn begin<'py>(&self, py: Python<'py>) -> PyResult<Collected<'py>> {
-        let batch = bare(self.batch.bind(py))?;
+        let kind = self.batch.bind(py);
+        let batch = kind.call_method1(intern!(py, "__new__"), (kind,))?;
         let next_offsets = PyDict::new(py);
         batch.setattr(intern!(py, "next_offsets"), &next_offsets)?;
         batch.setattr(intern!(py, "starts"), &self.no_starts)?;
@@ -158,16 +170,19 @@ impl UsualCase {
         let assigned = subscription.getattr(intern!(py, "assigned"))?;
         let bytes = collector.getattr(intern!(py, "max_bytes"))?.extract()?;
         let mut room = Room { records: max_records, bytes, empty: true };
-        let mut usual = true;
+        let (mut usual, mut parts) = (true, Vec::new());
         while usual
             && room.records > 0
             && let Some(chunk) = queue.get().first(py)?
         {
-            let next = self.look(chunk.into_bound(py), &assigned, open)?;
+            let next = self.look(chunk.into_bound(py), &assigned)?;
             usual = match next {
-                Some(next) => self.add(&next, queue, open, made, &mut room)?,
+                Some(next) => self.read(next, queue, open, &mut parts, &mut room)?,
                 None => false,
             };
+        }
+        for part in &parts {
+            self.add(part, made)?;
         }
         if !made.finished.is_empty() && buffer.getattr(intern!(py, "starved"))?.is_truthy()? {
             collector.getattr(intern!(py, "_wake_network"))?.call0()?;
@@ -180,7 +195,6 @@ impl UsualCase {
         &self,
         chunk: Bound<'py, PyAny>,
         assigned: &Bound<'py, PyAny>,
-        open: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Next<'py>>> {
         let py = chunk.py();
         let state = chunk.getattr(intern!(py, "partition"))?;
@@ -198,7 +212,6 @@ impl UsualCase {
             || !state.getattr(intern!(py, "returnable"))?.is_truthy()?
             || told.is_none()
             || !told.getattr(intern!(py, "base"))?.is(&base)
-            || open.contains(&state)?
             || !assigned.call_method1(intern!(py, "get"), (&tp,))?.is(&state)
         {
             return Ok(None);
@@ -231,17 +244,17 @@ impl UsualCase {
         consumed.getattr(name).map(Some)
     }
 
-    /// Adds the records of a chunk; returns false if there is no room, or Python must go on.
-    fn add<'py>(
+    /// Reads the records of a chunk; returns false if there is no room, or Python must go on.
+    fn read<'py>(
         &self,
-        next: &Next<'py>,
+        next: Next<'py>,
         queue: &Bound<'py, ChunkQueue>,
         open: &Bound<'py, PyAny>,
-        made: &Collected<'py>,
+        parts: &mut Vec<Part<'py>>,
         room: &mut Room,
     ) -> PyResult<bool> {
         let py = next.chunk.py();
-        let opened = self.open(next, queue, open)?;
+        let opened = self.open(&next, queue, open)?;
         let mut reader = next.reader.borrow_mut();
         let before = reader.taken_bytes;
         let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok()) else {
@@ -253,40 +266,58 @@ impl UsualCase {
         if !room.add(rows.len(), (reader.taken_bytes - before) as i64) {
             return Ok(false);
         }
-        let (offset, epoch) = (reader.next_offset, reader.leader_epoch);
-        let (finished, size) = (reader.exhausted, reader.size_bytes() + CHUNK_BYTES);
+        let at = (reader.next_offset, reader.leader_epoch);
+        let (whole, size) = (reader.exhausted, reader.size_bytes() + CHUNK_BYTES);
         drop(reader);
-        recount(next, queue, if finished { 0 } else { size as i64 })?;
-        if finished {
+        recount(&next, queue, if whole { 0 } else { size as i64 })?;
+        if whole {
             opened.setattr(intern!(py, "released"), true)?;
         }
+        let last = whole.then_some(opened);
+        match parts.iter_mut().find(|part| part.state.is(&next.state)) {
+            Some(part) => {
+                part.rows.push(rows);
+                (part.at, part.last) = (at, last);
+            }
+            None => {
+                let Next { state, tp, base, begin, .. } = next;
+                parts.push(Part { state, tp, base, begin, rows: vec![rows], at, last });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds the records of a partition, and prepares its new position.
+    fn add<'py>(&self, part: &Part<'py>, made: &Collected<'py>) -> PyResult<()> {
+        let py = part.state.py();
+        let (offset, epoch) = part.at;
         let at = bare(self.position.bind(py))?;
         at.setattr(intern!(py, "offset"), offset)?;
         at.setattr(intern!(py, "leader_epoch"), epoch)?;
-        let consumed = if rows.is_empty() {
+        let consumed = if let Some(rows) = joined(&part.rows) {
+            let handed = bare(self.handed.bind(py))?;
+            handed.setattr(intern!(py, "before"), &part.begin)?;
+            handed.setattr(intern!(py, "after"), &at)?;
+            handed.setattr(intern!(py, "publication"), &made.publication)?;
+            made.batch.set_item(&part.tp, Bound::new(py, Records::of(rows))?)?;
+            if let Some(last) = &part.last {
+                made.finished.append((&part.state, &handed, last))?;
+            }
+            handed
+        } else {
             let consumed = bare(self.consumed.bind(py))?;
             consumed.setattr(intern!(py, "position"), &at)?;
             consumed
-        } else {
-            let handed = bare(self.handed.bind(py))?;
-            handed.setattr(intern!(py, "before"), &next.begin)?;
-            handed.setattr(intern!(py, "after"), &at)?;
-            handed.setattr(intern!(py, "publication"), &made.publication)?;
-            made.batch.set_item(&next.tp, Bound::new(py, Records::of(&rows))?)?;
-            if finished {
-                made.finished.append((&next.state, &handed, &opened))?;
-            }
-            handed
         };
-        consumed.setattr(intern!(py, "base"), &next.base)?;
-        next.state.setattr(intern!(py, "consumed"), consumed)?;
-        if next.begin.getattr(intern!(py, "offset"))?.extract::<i64>()? != offset {
-            made.moved.append(&next.state)?;
+        consumed.setattr(intern!(py, "base"), &part.base)?;
+        part.state.setattr(intern!(py, "consumed"), consumed)?;
+        if part.begin.getattr(intern!(py, "offset"))?.extract::<i64>()? != offset {
+            made.moved.append(&part.state)?;
             let kind = self.offset.bind(py);
             let new = PyTuple::type_object(py).getattr(intern!(py, "__new__"))?;
-            made.next_offsets.set_item(&next.tp, new.call1((kind, (offset, "", epoch)))?)?;
+            made.next_offsets.set_item(&part.tp, new.call1((kind, (offset, "", epoch)))?)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Takes the chunk out of the queue; it is kept before it is removed.
@@ -304,8 +335,12 @@ impl UsualCase {
         opened.setattr(intern!(py, "released"), false)?;
         opened.setattr(intern!(py, "reading"), false)?;
         opened.setattr(intern!(py, "_start"), next.reader.borrow().next_offset)?;
-        open.set_item(&next.state, self.deque.bind(py).call1(((&opened,),))?)?;
-        queue.get().take(py)?;
+        let chunks = open.call_method1(intern!(py, "get"), (&next.state,))?;
+        match chunks.cast::<PyList>() {
+            Ok(chunks) => chunks.append(&opened)?,
+            Err(_) => open.set_item(&next.state, PyList::new(py, [&opened])?)?,
+        }
+        queue.get().drop_first();
         Ok(opened)
     }
 }
@@ -343,13 +378,28 @@ fn drop_finished(collector: &Bound<'_, PyAny>, open: &Bound<'_, PyAny>) -> PyRes
         let chunks = open.call_method1(intern!(py, "get"), (&state,))?;
         // Invariant: nothing was added; see `FetchCollector._begin`.
         if state.getattr(intern!(py, "consumed"))?.is(&handed)
-            && chunks.is_truthy()?
-            && chunks.get_item(-1)?.is(&last)
+            && let Ok(chunks) = chunks.cast::<PyList>()
+            && chunks.iter().next_back().is_some_and(|chunk| chunk.is(&last))
         {
             open.del_item(&state)?;
         }
     }
     Ok(open.len()? == 0)
+}
+
+/// The rows of several chunks; None if there are no rows.
+fn joined(parts: &[Arc<Rows>]) -> Option<Arc<Rows>> {
+    let mut filled = parts.iter().filter(|rows| !rows.is_empty());
+    let first = filled.next()?;
+    let mut rest = filled.peekable();
+    if rest.peek().is_none() {
+        return Some(Arc::clone(first));
+    }
+    let mut whole = Rows::empty(Arc::clone(&first.owner));
+    for rows in std::iter::once(first).chain(rest) {
+        rows.pieces.iter().for_each(|piece| whole.push(piece.clone()));
+    }
+    Some(Arc::new(whole))
 }
 
 /// Sets the counted size of a chunk, as `FetchBuffer.count` does; 0 releases it.

@@ -251,8 +251,7 @@ impl ChunkQueue {
     /// Removes and returns the oldest chunk.
     pub fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let chunk = self.first(py)?;
-        let taken = self.shared.items().pop_front();
-        drop(taken);
+        self.drop_first();
         Ok(chunk)
     }
 }
@@ -267,6 +266,12 @@ impl ChunkQueue {
         {
             wake.nudge();
         }
+    }
+
+    /// Removes the oldest chunk.
+    pub fn drop_first(&self) {
+        let taken = self.shared.items().pop_front();
+        drop(taken); // not under the lock: it may run Python code
     }
 
     /// Makes a `CompletedFetch` without its constructor, so that no Python code runs.

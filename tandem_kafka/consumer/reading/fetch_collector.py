@@ -9,7 +9,7 @@ the position, so that records of an interrupted poll() are collected again.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, MutableSequence
 from typing import Final
 
@@ -65,7 +65,7 @@ class FetchCollector:
         self._wake_network = wake_network
         self.max_bytes = max_bytes
         #: Chunks taken from the buffer, by partition. The first partition is served next.
-        self._open: OrderedDict[AssignedPartition, deque[OpenedChunk]] = OrderedDict()
+        self._open: OrderedDict[AssignedPartition, list[OpenedChunk]] = OrderedDict()
         #: An unfinished update of the counters: the chunk, their new values, and whether the chunk
         #: is released. Invariant: noted before the counters change, to be repeated if interrupted.
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
@@ -177,7 +177,7 @@ class FetchCollector:
         while (chunk := queue.first()) is not None:
             chunks = self._open.get(chunk.partition)
             if chunks is None:
-                chunks = self._open[chunk.partition] = deque()
+                chunks = self._open[chunk.partition] = []
             if not chunks or chunks[-1].chunk is not chunk:
                 chunks.append(OpenedChunk(chunk))
             queue.take()
@@ -253,7 +253,7 @@ class FetchCollector:
                     return position
             if not opened.released:
                 self._release(opened)
-            chunks.popleft()
+            del chunks[0]
         del self._open[state]
         return None
 
@@ -418,7 +418,6 @@ collect: Final[Callable[[FetchCollector, int], ConsumerRecords]] = (
         ConsumerRecords,
         NO_STARTS,
         OpenedChunk,
-        deque,
         Handed,
         Consumed,
         Position,
