@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 
 pub mod arrow;
+pub mod bare;
 pub mod batches;
 pub mod buffer;
 pub mod fetch;
@@ -11,13 +12,14 @@ pub mod frame;
 pub mod options;
 pub mod pool;
 pub mod records;
+pub mod run;
 pub mod standing;
 pub mod transport;
 pub mod view;
 pub mod wake;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
-const ABI: u32 = 12;
+const ABI: u32 = 13;
 
 // The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]
@@ -33,7 +35,11 @@ mod _native {
     #[pymodule_export]
     use crate::frame::Frame;
     #[pymodule_export]
-    use crate::records::{Feed, Loop, RecordIterator, RecordReader, Records, deserialize};
+    use crate::records::{
+        Feed, Loop, RecordIterator, RecordReader, Records, UsualCase, deserialize,
+    };
+    #[pymodule_export]
+    use crate::run::run;
     #[pymodule_export]
     use crate::standing::{ChunkQueue, FetchProgress, Notifier, StandingFetch};
     #[pymodule_export]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
 from tandem_kafka.assignors.group import NO_GENERATION, Member, Topics
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import TopicPartition
 
 #: A generation, and the member that claims a partition in it.
 _Claim = tuple[int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Claims:
     """The partitions that the members of a group own.
 

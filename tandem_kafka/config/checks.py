@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from numbers import Number, Real
 from os import PathLike, fsdecode
 from typing import Any, Final
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
+
 #: The largest number in a 32 bit field of the protocol.
 INT32_MAX: Final = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Check:
     """Checks the value of one option.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import KafkaConfigurationError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Property:
     """One property.
 

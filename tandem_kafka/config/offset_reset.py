@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from tandem_kafka.config.names import warn_deprecated
+from tandem_kafka.dataclass import dataclass
 
 ResetKind = Literal["earliest", "latest", "none", "by_duration"]
 
@@ -22,7 +22,7 @@ _DURATION: Final = re.compile(
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OffsetReset:
     """What to do without a position.
 

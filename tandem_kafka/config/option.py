@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field
+from dataclasses import Field
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check
 from tandem_kafka.config.shown import show
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import InvalidOptionError
 from tandem_kafka.logs import client_logger
 
@@ -16,7 +17,7 @@ log = client_logger(__name__)
 _KEY: Final = "option"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Option:
     """Properties of an option besides its name, type and default.
 

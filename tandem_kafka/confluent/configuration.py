@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -27,6 +26,7 @@ from tandem_kafka.config.librdkafka import (
 )
 from tandem_kafka.config.shown import ShownOptions
 from tandem_kafka.confluent.errors import invalid, raising
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.logs import ClientNames, client_logger
 
 log = client_logger(__name__)
@@ -58,7 +58,7 @@ _NEVER_MS: Final = 2**31 - 1
 _warned: set[str] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Configuration:
     """The parsed configuration of a consumer.
 

@@ -6,13 +6,13 @@ import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypedDict
 
 from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.reading.interceptors import Interceptors
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.events.application import (
     Assigned,
     AutoCommit,
@@ -39,7 +39,7 @@ class _What(TypedDict):
     assigned: Assigned
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Pending:
     """An asynchronous commit.
 

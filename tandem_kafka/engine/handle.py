@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.engine.loop import NetworkLoop
 from tandem_kafka.events.queues import ApplicationEventQueue, BackgroundEventQueue
 from tandem_kafka.metrics import ConsumerMetrics
@@ -18,7 +18,7 @@ from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.state.topic_troubles import TopicTroubles
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EngineHandle:
     """The queues, the shared state and the loop, as the application thread uses them."""
 

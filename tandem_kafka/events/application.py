@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
 from tandem_kafka.state.partition import AssignedPartition
@@ -37,11 +37,7 @@ T = TypeVar("T")
     kw_only_default=True, eq_default=False, frozen_default=True, field_specifiers=(field,)
 )
 def _event(cls: type[T]) -> type[T]:
-    """Make a dataclass that only type checkers know to be frozen.
-
-    A class that is frozen at run time takes twice as long to import, and its objects to make.
-    """
-    return dataclass(slots=True, eq=False, kw_only=True)(cls)
+    return dataclass(eq=False, kw_only=True)(cls)
 
 
 @_event

@@ -7,9 +7,9 @@ Rebalance events are numbered, and `CallbackCompleted` repeats the number. An ev
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.state.partition import AssignedPartition, Position
 from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import TopicPartition
@@ -18,7 +18,7 @@ from tandem_kafka.types import TopicPartition
 _MOST_SIMILAR: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ErrorEvent:
     """An error that poll() raises.
 
@@ -69,7 +69,7 @@ class ErrorEvent:
         return not self.topics or not self.topics.isdisjoint(subscription.topics_of_interest())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionsAssigned:
     """The group assigned partitions: apply them, then call `on_partitions_assigned(added)`.
 
@@ -83,7 +83,7 @@ class PartitionsAssigned:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionsRevoked:
     """The group revokes partitions: auto-commit if enabled, then call `on_partitions_revoked`."""
 
@@ -91,7 +91,7 @@ class PartitionsRevoked:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionsLost:
     """The membership ended, and others may own its partitions: call `on_partitions_lost`."""
 

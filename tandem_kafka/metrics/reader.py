@@ -16,6 +16,7 @@ class ReaderMeasurements:
 
     Attributes:
         note_poll: Stores the time since the last poll() in ms, at least 1, and how long it waited.
+        polled_ms: When the present poll() began, 0 before the first one. Writer: the reader.
         idle_ms: For how long the present poll() has waited. Writer: the reader.
         due_ms: When to flush again.
         note_records: Stores the topic, the number of records that a partition returns, and its
@@ -33,18 +34,9 @@ class ReaderMeasurements:
         self._dropped: deque[int] = deque(maxlen=limit)
         self.note_records = self._records.append
         self.note_dropped = self._dropped.append
-        self.due_ms = self.idle_ms = self._polled_ms = 0
+        self.due_ms = self.idle_ms = self.polled_ms = 0
         if metrics.enabled:
             metrics.sources.append(self.flush)
-
-    def poll_begins(self, now_ms: int) -> None:
-        """Note the time since the last poll()."""
-        since_ms = now_ms - self._polled_ms
-        if self._polled_ms and since_ms > 0:
-            self.note_poll((since_ms, self.idle_ms))
-            if now_ms >= self.due_ms:
-                self.flush_due(now_ms)
-        self._polled_ms, self.idle_ms = now_ms, 0
 
     def flush_due(self, now_ms: int) -> None:
         """Flush, and set when to do it again."""

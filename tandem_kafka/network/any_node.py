@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from tandem_kafka.config import Config
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.link import Link
@@ -23,7 +23,7 @@ log = client_logger(__name__)
 _RESEND_AFTER_MS: Final = 3_000
 
 
-@dataclass(slots=True)
+@dataclass()
 class _InFlight:
     """A request in flight, its brokers, and when to send it to another one."""
 

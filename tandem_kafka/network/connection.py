@@ -18,13 +18,13 @@ import enum
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka.errors import CorrelationIdError, RequestTimedOutError
 
 from tandem_kafka.config import Config
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import (
     IllegalStateError,
     KafkaConnectionError,
@@ -90,7 +90,7 @@ TRANSITIONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Delivery:
     """A request and its outcome."""
 
@@ -105,7 +105,7 @@ class Delivery:
             self.request.future.complete(self.outcome)
 
 
-@dataclass(slots=True)
+@dataclass()
 class _InFlight:
     """A request in flight; `request` is None for requests of the connection itself."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.metrics import Traffic
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
@@ -21,7 +21,7 @@ ConnectionKey = tuple[int, Purpose]
 _NOT_YET: Final = NO_DEADLINE_MS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ArmedKeepAlive:
     """A heartbeat that was passed to the transport."""
 
@@ -29,7 +29,7 @@ class ArmedKeepAlive:
     version: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Link:
     """A connection, from the lookup of its host name to its end.
 
@@ -128,7 +128,7 @@ class Link:
         return max(now_ms, min(idle_ms, self.reauthenticate_at_ms))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinkLoss:
     """The unplanned end of a connection.
 

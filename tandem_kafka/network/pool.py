@@ -7,11 +7,11 @@ There is one connection per broker and purpose. Unsent requests belong to the cl
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tandem_kafka.config import Config
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger, sent_secrets
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 log = client_logger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass()
 class NetworkCounters:
     """Totals since the start. Writer: the network thread."""
 

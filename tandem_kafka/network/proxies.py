@@ -6,10 +6,10 @@ import base64
 import ipaddress
 import socket
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.network.transport import ServerAddress
@@ -33,7 +33,7 @@ _REFUSALS: Final = {
 _LONGEST_HEAD: Final = 65_536
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Proxy:
     """The parts of `proxy_url`.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.metrics import Traffic
 from tandem_kafka.types import Node
@@ -36,7 +36,7 @@ class Purpose(enum.Enum):
     PROBE = "probe"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToNode:
     """The destination is this broker."""
 
@@ -44,7 +44,7 @@ class ToNode:
     purpose: Purpose = Purpose.MAIN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AnyNode:
     """The destination is the least busy broker, or a bootstrap server."""
 
@@ -53,7 +53,7 @@ Destination = ToNode | AnyNode
 ANY_NODE: Final = AnyNode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClientResponse:
     """A decoded response.
 
@@ -70,7 +70,7 @@ class ClientResponse:
     latency_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeepAlive:
     """A heartbeat that the transport sends while the GIL blocks the network thread.
 
@@ -103,7 +103,7 @@ class SentRequest(NamedTuple):
     traffic: Traffic
 
 
-@dataclass(slots=True)
+@dataclass()
 class UnsentRequest:
     """A request for the network client.
 

@@ -9,9 +9,9 @@ connections from then on. Otherwise, the error of OpenSSL is reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.native_transport import NativeTransport, UnsupportedTlsError
@@ -35,7 +35,7 @@ log = client_logger(__name__)
 _SLICE_MS: Final = 10
 
 
-@dataclass(slots=True)
+@dataclass()
 class _Connection:
     """A connection of the native transport, or one that OpenSSL retries.
 

@@ -7,8 +7,10 @@ which the network thread may block or time may pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+from tandem_kafka.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
@@ -21,7 +23,7 @@ class NativeUnsupportedError(Exception):
     """Only the Python transport supports the options; the message gives the reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerAddress:
     """One resolved address of a broker.
 
@@ -48,14 +50,14 @@ def describe(address: ServerAddress) -> str:
     return f"{address.host}:{address.port} ({address.ip})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConnectionOpened:
     """The connection is ready for frames, after the TLS handshake if TLS is used."""
 
     connection: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FrameReceived:
     """A complete frame, without its length.
 
@@ -71,7 +73,7 @@ class FrameReceived:
     separate_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConnectionClosed:
     """The connection was refused or lost, failed in TLS, or received a frame over the limit.
 
@@ -85,7 +87,7 @@ class ConnectionClosed:
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeepAliveResponse:
     """A response with new data, to a heartbeat that the transport has sent by itself."""
 
@@ -93,7 +95,7 @@ class KeepAliveResponse:
     frame: memoryview
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FetchRepeated:
     """A standing fetch was repeated, if its requests are logged.
 

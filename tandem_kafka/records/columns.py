@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, repeat
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.types import ConsumerRecord, Header
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _RECORD_OVERHEAD: Final = 200
 _HEADER_OVERHEAD: Final = 150
 
 
-@dataclass(slots=True)
+@dataclass()
 class RecordColumns:
     """The fields of some records, one list each, all of the same length.
 

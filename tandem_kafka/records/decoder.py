@@ -8,10 +8,10 @@ decodes one batch at a time when records are taken; the native one may decode on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import UNKNOWN_OFFSET, ConsumerRecord, Node
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class EncodedRecords(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FetchedPartition:
     """One partition of a fetch response, with encoded record batches.
 
@@ -68,7 +68,7 @@ class FetchedPartition:
     records: EncodedRecords | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FetchedResponse:
     """A fetch response; `error_code` is that of the session, `node_endpoints` are from KIP-951."""
 
@@ -79,7 +79,7 @@ class FetchedResponse:
     node_endpoints: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReaderOptions:
     """How to read a partition's records.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -20,6 +19,7 @@ from kafka.errors import (
 )
 
 from tandem_kafka.config import Config
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import (
     BrokerResponseError,
     CommitDuringRebalanceError,
@@ -86,7 +86,7 @@ FIRST_VERSION_WITH_IDS = 10
 CommitEvent = CommitSync | CommitAsync | AutoCommit
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Commit:
     """A commit.
 

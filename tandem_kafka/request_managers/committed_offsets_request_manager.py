@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import BrokerResponseError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
@@ -39,7 +39,7 @@ class _Waiting(NamedTuple):
     on_found: Callable[[Committed], None]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Lookup:
     """A lookup; `found` has the partitions that are done, `pending` the others."""
 

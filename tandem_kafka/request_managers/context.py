@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import TopicsDeniedError
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundEventQueue
@@ -48,7 +48,7 @@ def due_for_retry(
     return due, min((pause_ms for pause_ms in pauses if pause_ms > 0), default=FOREVER_MS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ManagerContext:
     """Configuration, clock, random numbers and state that managers share."""
 

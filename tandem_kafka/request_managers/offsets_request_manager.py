@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from kafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionError
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.errors import (
     IncompleteResponseError,
     KafkaTimeoutError,
@@ -41,7 +41,7 @@ CONSUMER_REPLICA = -1
 Leader = tuple[Node | None, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Pause:
     """The backoff of one partition: until a time, or until the leader changes."""
 
@@ -49,7 +49,7 @@ class _Pause:
     leader: Leader
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class OffsetLookup:
     """A lookup of the offsets of some partitions.
 

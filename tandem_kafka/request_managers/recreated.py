@@ -10,9 +10,10 @@ response must have the same new id. Until then, the partition is not fetched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import PositionOutOfRangeError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
@@ -25,7 +26,7 @@ from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH
 log = client_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Doubt:
     """A position that may belong to a deleted topic.
 

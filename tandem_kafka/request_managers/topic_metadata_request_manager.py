@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import TopicAuthorizationFailedError, TopicsDeniedError, for_code
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -16,7 +16,7 @@ from tandem_kafka.request_managers.metadata_refresh import describe_topics, snap
 UNKNOWN_TOPIC = for_code(3)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Lookup:
     event: PartitionsForTopic | ListTopics
     state: RequestState

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.exchange import internal_error
 
@@ -36,7 +36,7 @@ class UserCode(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Call:
     work: Callable[[], Any]
     done: Callable[[Any], None]

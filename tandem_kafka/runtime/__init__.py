@@ -10,9 +10,9 @@ one thread, deterministically, from a seed. Libraries on top of this package use
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.runtime.clock import Clock, MonotonicClock, Stopwatch, sleep_ms
 from tandem_kafka.runtime.driver import Driver, Loop, ThreadDriver, Waiter, new_lock
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Runtime:
     """The clock, driver and random numbers of one consumer."""
 

@@ -12,12 +12,13 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
-from dataclasses import dataclass
 from traceback import walk_stack
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.runtime import Clock, Driver, green
+from tandem_kafka.runtime.native import native
 
 T = TypeVar("T")
 
@@ -49,6 +50,10 @@ def run(call: Coroutine[Any, Any, T]) -> T:
     call.close()
     msg = f"{call!r} suspended; only an event loop can run it"
     raise RuntimeError(msg)
+
+
+if not TYPE_CHECKING and native is not None:
+    run = native.run
 
 
 def is_async(call: object) -> bool:
@@ -134,7 +139,7 @@ class Held(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OtherHolder:
     """Another thread or task that holds a lock.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from tandem_kafka.dataclass import dataclass
 
 #: Shorter failures are usual: elections, restarts and new topics take seconds.
 LASTING_MS: Final = 10_000
@@ -26,7 +27,7 @@ class FailingRequest(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failing:
     """What fails, from the first failure in a row to the last.
 

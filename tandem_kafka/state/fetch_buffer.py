@@ -8,9 +8,9 @@ receive, in the same order.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.runtime.native import native
 from tandem_kafka.state.partition import AssignedPartition, Position
@@ -19,7 +19,7 @@ from tandem_kafka.state.partition import AssignedPartition, Position
 CHUNK_BYTES: Final = 1_024
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class CompletedFetch:
     """The records of one partition in one fetch response, or an error in place of records.
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import (
     NO_TOPIC_ID,
     UNKNOWN_EPOCH,
@@ -27,7 +28,7 @@ _OLDER_EPOCH_MS = 10_000
 _KEEP_MS = 600_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _OlderEpoch:
     """An older leader epoch that responses give instead of the known one."""
 

@@ -18,10 +18,10 @@ data that was fetched for an old base is recognised and dropped.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.runtime.native import native
 from tandem_kafka.state.failures import Failing
 from tandem_kafka.state.state_machine import check_transition
@@ -79,7 +79,7 @@ TRANSITIONS: Final = dict.fromkeys(FetchState, frozenset(FetchState) - {FetchSta
 
 
 # Not frozen, because it is created for each poll().
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Position:
     """The next offset to return, and the leader epoch of the record before it.
 
@@ -115,7 +115,7 @@ class ConsumedFrom(Protocol):
 MOVED_AGAIN_MS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Consumed:
     """A `ConsumedFrom` that does not change."""
 
@@ -151,7 +151,7 @@ class Told:
         self.before = before
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreferredReplica:
     """A follower to fetch from until `expires_ms` (KIP-392)."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import TopicsDeniedError, acl_command
 from tandem_kafka.logs import RecentLines, client_logger
 from tandem_kafka.types import ClusterSnapshot, TopicPartition
@@ -17,7 +17,7 @@ FORGOTTEN_MS = 60_000
 PATIENCE_MS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TopicTrouble:
     """Why a topic cannot be read, and what to do; `missing` if it does not exist."""
 

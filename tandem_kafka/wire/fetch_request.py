@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 from uuid import UUID
+
+from tandem_kafka.dataclass import dataclass
 
 HIGHEST_VERSION: Final = 18
 #: From this version on, topic ids replace names (KIP-516).
@@ -38,7 +39,7 @@ _PARTITION_V9: Final = struct.Struct(">iiqqi")
 _PARTITION_V12: Final = struct.Struct(">iiqiqib")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WantedPartition:
     """One partition of a fetch; `partition_max_bytes` limits its part of the response."""
 
@@ -60,7 +61,7 @@ class WantedPartition:
         return _PARTITION_V4.pack(number, offset, limit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FetchedTopic:
     """The partitions of a topic to fetch."""
 
@@ -69,7 +70,7 @@ class FetchedTopic:
     partitions: Sequence[WantedPartition]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ForgottenTopic:
     """The partitions of a topic that a fetch session must forget (KIP-227)."""
 
@@ -78,7 +79,7 @@ class ForgottenTopic:
     partitions: Sequence[int]
 
 
-@dataclass(slots=True)
+@dataclass()
 class ConsumerFetch:
     """A consumer's fetch, with the used part of kafka-python's message interface.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import core as core_module
 from tandem_kafka.consumer.core import Core
@@ -31,6 +33,11 @@ from tests.threads.test_waiting import Ticking, driven
 
 TP = TopicPartition("orders", 0)
 POLLS = 4
+
+
+@pytest.fixture(autouse=True)
+def _without_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller_module, "collect", lambda *_: ConsumerRecords())
 
 
 def core_of(lockstep: Lockstep, **parts: Any) -> Core:
@@ -91,9 +98,9 @@ class Reading:
 
         collector = SimpleNamespace(
             deserializing=False,
-            unpublished=False,
+            busy=False,
+            publication=SimpleNamespace(done=True),
             moved=(),
-            collect=lambda _: ConsumerRecords(),
             to_drop=frozenset,
         )
         return Commits(), collector, Background(), SimpleNamespace(report=lambda: None)

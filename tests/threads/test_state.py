@@ -12,6 +12,7 @@ import pytest
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import commits as commits_module
 from tandem_kafka.consumer.reading import fetch_collector as collector_module
+from tandem_kafka.consumer.reading.fetch_collector import collect
 from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.request_managers.fetching import fetch_request_manager as fetch_module
 from tandem_kafka.runtime.callers import OwnerLock
@@ -135,7 +136,7 @@ def test_room_freed_during_a_check_of_the_network_thread_is_not_missed(seed: int
         sent.extend(world.managers.fetch.poll(world.now_ms).unsent)
 
     def application() -> None:
-        assert collector.collect(10).count == 1
+        assert collect(collector, 10).count == 1
 
     both(
         seed, fetch_module, fetch_buffer, collector_module, network=network, application=application

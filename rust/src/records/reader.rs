@@ -43,13 +43,13 @@ pub struct RecordReader {
     #[pyo3(get)]
     end_offset: i64,
     #[pyo3(get)]
-    next_offset: i64,
+    pub next_offset: i64,
     #[pyo3(get)]
-    leader_epoch: i32,
+    pub leader_epoch: i32,
     #[pyo3(get)]
-    exhausted: bool,
+    pub exhausted: bool,
     #[pyo3(get)]
-    taken_bytes: usize,
+    pub taken_bytes: usize,
 }
 
 /// A segment, and the number of records already returned.
@@ -146,7 +146,7 @@ impl RecordReader {
     }
 
     #[getter]
-    fn size_bytes(&self) -> usize {
+    pub fn size_bytes(&self) -> usize {
         self.encoded_bytes + self.ahead_bytes + self.open_bytes
     }
 
@@ -162,7 +162,7 @@ impl RecordReader {
 
     /// Return up to `max_records` records and move on; see `RecordReader.take`.
     #[pyo3(signature = (max_records, max_bytes = None))]
-    fn take(
+    pub fn take(
         &mut self,
         py: Python<'_>,
         max_records: usize,

@@ -66,7 +66,12 @@ static ADDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 impl Records {
     pub fn new(rows: Rows) -> Self {
-        Records::lazy(Arc::new(rows), None, None)
+        Records::of(Arc::new(rows))
+    }
+
+    /// Records of rows that other records may have as well.
+    pub fn of(rows: Arc<Rows>) -> Self {
+        Records::lazy(rows, None, None)
     }
 
     /// Records with what deserializers have returned for each row.

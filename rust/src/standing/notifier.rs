@@ -3,11 +3,16 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::standing::alarm::Alarm;
+use crate::standing::queue::ChunkQueue;
+
+/// How often a waiting thread looks again; `_RECHECK_S` in runtime/driver.py.
+const RECHECK: Duration = Duration::from_millis(250);
 
 /// A count, and what waits for it to change: a number of threads, and the tasks of an event loop.
 #[derive(Default)]
@@ -125,6 +130,31 @@ impl Notifier {
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or(Duration::ZERO);
         py.detach(|| self.0.wait(seen, timeout));
         py.check_signals()
+    }
+
+    /// Blocks until something is added to the queue, or `polls` requests attention: until
+    /// `queue.added` or `polls.attention` is another one than given.
+    fn wait_for_records(
+        &self,
+        py: Python<'_>,
+        queue: &ChunkQueue,
+        added: u64,
+        polls: &Bound<'_, PyAny>,
+        attention: &Bound<'_, PyAny>,
+        timeout_ms: u64,
+    ) -> PyResult<()> {
+        let end = Instant::now() + Duration::from_millis(timeout_ms);
+        loop {
+            // Read before the conditions, so that no change is missed.
+            let seen = self.0.value.load(SeqCst);
+            let asked = polls.getattr(intern!(py, "attention"))?;
+            let left = end.saturating_duration_since(Instant::now());
+            if queue.shared.added() != added || !asked.is(attention) || left.is_zero() {
+                return Ok(());
+            }
+            py.detach(|| self.0.wait(seen, left.min(RECHECK)));
+            py.check_signals()?;
+        }
     }
 }
 

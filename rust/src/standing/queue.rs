@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyType};
 
+use crate::bare::bare;
 use crate::batches::Batches;
 use crate::options::DecodeOptions;
 use crate::records::RecordReader;
@@ -106,6 +108,11 @@ impl Shared {
         self.added_bytes.load(SeqCst) + self.reserved() - room
     }
 
+    /// The number of chunks that were ever added.
+    pub fn added(&self) -> u64 {
+        self.added.load(SeqCst)
+    }
+
     /// The bytes that were added and not released.
     pub fn held(&self) -> i64 {
         self.added_bytes.load(SeqCst) - self.released_bytes.load(SeqCst)
@@ -135,15 +142,15 @@ impl Shared {
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct ChunkQueue {
     pub shared: Arc<Shared>,
-    /// Makes a chunk of a partition's state, a base, a reader and a size.
-    make_chunk: Py<PyAny>,
+    /// `CompletedFetch`.
+    chunk: Py<PyType>,
 }
 
 #[pymethods]
 impl ChunkQueue {
     #[new]
-    fn new(make_chunk: Py<PyAny>) -> Self {
-        ChunkQueue { shared: Arc::default(), make_chunk }
+    fn new(chunk: Py<PyType>) -> Self {
+        ChunkQueue { shared: Arc::default(), chunk }
     }
 
     /// Appends a chunk.
@@ -156,7 +163,7 @@ impl ChunkQueue {
     /// The number of chunks that were ever added.
     #[getter]
     fn added(&self) -> u64 {
-        self.shared.added.load(SeqCst)
+        self.shared.added()
     }
 
     #[getter]
@@ -171,12 +178,7 @@ impl ChunkQueue {
 
     #[setter]
     fn set_released_bytes(&self, bytes: i64) {
-        self.shared.released_bytes.store(bytes, SeqCst);
-        if bytes > self.shared.enough.0.load(SeqCst)
-            && let Some(wake) = self.shared.wake.get()
-        {
-            wake.nudge();
-        }
+        self.release(bytes - self.shared.released());
     }
 
     /// The bytes that all fetches in flight may bring.
@@ -203,9 +205,8 @@ impl ChunkQueue {
 
     /// The oldest chunk, which stays in the queue; None if the queue is empty.
     ///
-    /// A signal handler may raise while Python makes the chunk. The next call then makes it again,
-    /// of the same reader.
-    fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    /// An allocation may fail. The next call then makes the chunk again, of the same reader.
+    pub fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if let Some(fetched) = self.take_fetched() {
             let reader = RecordReader::open(
                 fetched.origin.topic.clone_ref(py),
@@ -236,8 +237,7 @@ impl ChunkQueue {
             }
             Some(Item::Fetched(_)) => return Ok(None),
         };
-        let arguments = (origin.state.clone_ref(py), origin.base.clone_ref(py), reader, size);
-        let chunk = self.make_chunk.call1(py, arguments)?;
+        let chunk = self.make_chunk(py, &origin, reader, size)?;
         let before = {
             let mut items = self.shared.items();
             items
@@ -249,15 +249,49 @@ impl ChunkQueue {
     }
 
     /// Removes and returns the oldest chunk.
-    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    pub fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let chunk = self.first(py)?;
-        let taken = self.shared.items().pop_front();
-        drop(taken);
+        self.drop_first();
         Ok(chunk)
     }
 }
 
 impl ChunkQueue {
+    /// Counts released bytes. Writer: the application thread.
+    pub fn release(&self, bytes: i64) {
+        let released = self.shared.released() + bytes;
+        self.shared.released_bytes.store(released, SeqCst);
+        if released > self.shared.enough.0.load(SeqCst)
+            && let Some(wake) = self.shared.wake.get()
+        {
+            wake.nudge();
+        }
+    }
+
+    /// Removes the oldest chunk.
+    pub fn drop_first(&self) {
+        let taken = self.shared.items().pop_front();
+        drop(taken); // not under the lock: it may run Python code
+    }
+
+    /// Makes a `CompletedFetch` without its constructor, so that no Python code runs.
+    fn make_chunk(
+        &self,
+        py: Python<'_>,
+        origin: &Origin,
+        reader: Py<RecordReader>,
+        size: usize,
+    ) -> PyResult<Py<PyAny>> {
+        let chunk = bare(self.chunk.bind(py))?;
+        chunk.setattr(intern!(py, "partition"), &origin.state)?;
+        chunk.setattr(intern!(py, "base"), &origin.base)?;
+        chunk.setattr(intern!(py, "reader"), reader)?;
+        chunk.setattr(intern!(py, "counted_bytes"), size)?;
+        chunk.setattr(intern!(py, "error"), py.None())?;
+        chunk.setattr(intern!(py, "sticky"), false)?;
+        Ok(chunk.unbind())
+    }
+
     fn take_fetched(&self) -> Option<Box<Fetched>> {
         let mut items = self.shared.items();
         match items.pop_front() {

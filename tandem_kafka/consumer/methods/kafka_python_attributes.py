@@ -9,13 +9,13 @@ instrumentations that label spans with the cluster; `_client._conns`, readiness 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, Node, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Subscription:
     """The subscribed topics, None without a subscription; the assigned partitions."""
 
@@ -23,7 +23,7 @@ class _Subscription:
     assignment: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Coordinator:
     """The membership."""
 
@@ -37,7 +37,7 @@ class _Coordinator:
         return self._generation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Cluster:
     """The cached metadata."""
 
@@ -57,7 +57,7 @@ class _Cluster:
         return set(self._snapshot.topics)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Connection:
     """A broker as a readiness probe sees it."""
 
@@ -68,7 +68,7 @@ class _Connection:
         return self._usable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Client:
     """The cluster and the brokers."""
 

@@ -9,13 +9,14 @@ the position, so that records of an interrupted poll() are collected again.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, MutableSequence
+from typing import Final
 
 from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.reading.opened_chunk import OpenedChunk, Room
 from tandem_kafka.consumer.reading.publication import Handed, Publication
-from tandem_kafka.consumer.reading.records import ConsumerRecords
+from tandem_kafka.consumer.reading.records import NO_STARTS, ConsumerRecords
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.records import TakenRecords, join_records
 from tandem_kafka.runtime.native import native
@@ -47,6 +48,7 @@ class FetchCollector:
     Attributes:
         publication: Belongs to the last collection, whose positions move when it is done.
         max_bytes: The limit of a collection; see `Room`.
+        busy: Whether this thread is inside `collect()` or `purge()`.
     """
 
     def __init__(
@@ -63,12 +65,11 @@ class FetchCollector:
         self._wake_network = wake_network
         self.max_bytes = max_bytes
         #: Chunks taken from the buffer, by partition. The first partition is served next.
-        self._open: OrderedDict[AssignedPartition, deque[OpenedChunk]] = OrderedDict()
+        self._open: OrderedDict[AssignedPartition, list[OpenedChunk]] = OrderedDict()
         #: An unfinished update of the counters: the chunk, their new values, and whether the chunk
         #: is released. Invariant: noted before the counters change, to be repeated if interrupted.
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
-        #: Whether this thread is inside `collect()` or `purge()`.
-        self._busy = False
+        self.busy = False
         #: Partitions whose positions the last collection moves by reading.
         self.moved: list[AssignedPartition] = []
         #: Those of them whose chunks it has read to the end, with the last chunk.
@@ -82,7 +83,7 @@ class FetchCollector:
     @property
     def unpublished(self) -> bool:
         """Whether a call collects, or has collected what it has not returned."""
-        return self._busy or not self.publication.done
+        return self.busy or not self.publication.done
 
     def collect(self, max_records: int) -> ConsumerRecords:
         """Return up to `max_records` records; positions move when `publication` is done.
@@ -100,7 +101,7 @@ class FetchCollector:
             if self._buffer.starved and any(state.wait_for_drain for state in self.moved):
                 self._wake_network()
             self.moved = []
-        self._busy = True
+        self.busy = True
         try:
             self._begin()
             self._finished = []
@@ -118,7 +119,7 @@ class FetchCollector:
                         break
             return batch
         finally:
-            self._busy = False
+            self.busy = False
 
     def purge(self) -> None:
         """Drop the data of partitions that are no longer assigned.
@@ -126,15 +127,15 @@ class FetchCollector:
         A signal handler or a deserializer may have called `assign()` amid a collection. The next
         collection drops the data then.
         """
-        if self._busy:
+        if self.busy:
             return
-        self._busy = True
+        self.busy = True
         try:
             self._begin()
             for state in tuple(self._open):
                 self._drop_stale(state)
         finally:
-            self._busy = False
+            self.busy = False
 
     def to_drop(self) -> frozenset[TopicPartition]:
         """Return the partitions that must give up their records."""
@@ -176,7 +177,7 @@ class FetchCollector:
         while (chunk := queue.first()) is not None:
             chunks = self._open.get(chunk.partition)
             if chunks is None:
-                chunks = self._open[chunk.partition] = deque()
+                chunks = self._open[chunk.partition] = []
             if not chunks or chunks[-1].chunk is not chunk:
                 chunks.append(OpenedChunk(chunk))
             queue.take()
@@ -252,7 +253,7 @@ class FetchCollector:
                     return position
             if not opened.released:
                 self._release(opened)
-            chunks.popleft()
+            del chunks[0]
         del self._open[state]
         return None
 
@@ -406,3 +407,22 @@ def _end_of(state: AssignedPartition, known: Told) -> int:
     if consumed is None:
         return known.base.offset
     return consumed.position.offset if consumed.base is known.base else -1
+
+
+#: `FetchCollector.collect`. The native function does the usual case in one step, and makes the same
+#: objects.
+collect: Final[Callable[[FetchCollector, int], ConsumerRecords]] = (
+    FetchCollector.collect
+    if native is None
+    else native.UsualCase(
+        ConsumerRecords,
+        NO_STARTS,
+        OpenedChunk,
+        Handed,
+        Consumed,
+        Position,
+        Publication,
+        OffsetAndMetadata,
+        FetchState.FETCHING,
+    ).collect
+)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tandem_kafka.consumer.reading.deserializers import Deserializers
@@ -223,8 +222,10 @@ class Iteration:
 
     def _drop(self, run: IteratedRecords) -> None:
         _end(run)
-        with suppress(ValueError):  # a signal handler has done it
+        try:  # noqa: SIM105 - a context manager takes three calls
             self.runs.remove(run)
+        except ValueError:  # a signal handler has done it
+            pass
 
     def _valid(self, run: IteratedRecords) -> bool:
         """Tell whether no seek, rebalance or poll() has invalidated the run."""
@@ -244,4 +245,6 @@ def _end(run: IteratedRecords) -> None:
     # Invariant: stopped before the position is read, so that no further record is returned.
     run.feed.stop()
     if run.state.consumed is run:
-        run.state.consumed = Consumed(run.base, run.position)
+        # Invariant: an interrupted `add` has not published it.
+        whole = run.feed.given == len(run.feed) and run.handed.publication.done
+        run.state.consumed = run.handed if whole else Consumed(run.base, run.position)

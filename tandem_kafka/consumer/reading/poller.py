@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector, collect
 from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import IllegalStateError, KafkaError, WakeupError
@@ -97,7 +97,13 @@ class Polling:
         polls = self._core.engine.polls
         polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
         polls.polled_ms = now_ms  # also if this poll() raises
-        self.measured.poll_begins(now_ms)
+        measured = self.measured
+        since_ms = now_ms - measured.polled_ms
+        if measured.polled_ms and since_ms > 0:
+            measured.note_poll((since_ms, measured.idle_ms))
+            if now_ms >= measured.due_ms:
+                measured.flush_due(now_ms)
+        measured.polled_ms, measured.idle_ms = now_ms, 0
 
     def returns(self, frame: FrameType) -> bool:
         """Tell whether a stack frame returns records of this consumer to the application."""
@@ -174,6 +180,8 @@ class Poller(Polling):
         self._commits = commits
         self._collector = collector
         self._background = background
+        #: Threads wait for it; None if the callers are tasks or green threads.
+        self._notifier = None if core.callers.cancellable else core.driver.notifier
         #: Whether the innermost poll() is before its collection: listeners and callbacks may poll.
         self._looking = False
         #: `Polls.attention` at the beginning of the last look that left nothing undone.
@@ -195,47 +203,62 @@ class Poller(Polling):
             KafkaError: The network thread reported an error, or the next record cannot be read.
         """
         core, collector = self._core, self._collector
-        polls, buffer = core.engine.polls, core.engine.buffer
-        queue, changes = buffer.queue, core.engine.subscription.changes
         outer = None if core.reader is None else core.outer_reader
-        looking = self._is_outer_looking()
+        nested = outer is not None
+        looking = (
+            self._looking or collector.busy or not collector.publication.done
+        ) and self._is_outer_looking()
         try:
             core.reader = core.callers.current()
             self._looking = False
             now_ms = core.clock.now_ms()
             self.begin(now_ms)
-            while True:
-                # The usual way is straight down: nothing but records needs attention.
-                attention = polls.attention
-                full = queue.added_bytes - queue.released_bytes >= buffer.limit_bytes
-                if attention is not self._answered or full:
-                    await self._answer(attention, held, nested=outer is not None)
-                    if core.closed or core.engine.loop.finished:
-                        return ConsumerRecords()
-                    now_ms = core.clock.now_ms()
-                added = queue.added
-                batch = collector.collect(max_records)
-                if collector.deserializing:
-                    now_ms = core.clock.now_ms()
-                polls.polled_ms = now_ms
-                if changes.count != self._quiet_changes or polls.event_needed:
-                    self.tell(now_ms)
-                if batch or collector.moved or now_ms >= deadline_ms:
-                    return batch
-                await core.callers.wait(
-                    lambda added=added, attention=attention: (  # type: ignore[misc]
-                        queue.added != added or polls.attention is not attention
-                    ),
-                    min(deadline_ms, now_ms + self.interval_ms),
-                )
-                began_ms, now_ms = now_ms, core.clock.now_ms()
-                self.measured.idle_ms += now_ms - began_ms
+            if now_ms >= self._commits.auto_commit_ms:
+                self._commits.auto_commit(now_ms)
+            return await self._next(now_ms, deadline_ms, max_records, held, nested=nested)
         except KafkaError as error:
             self.note_error(error)
             raise
         finally:
             self._looking = looking
             core.reader = outer
+
+    async def _next(
+        self, now_ms: int, deadline_ms: int, max_records: int, held: Held, *, nested: bool
+    ) -> ConsumerRecords:
+        core, collector = self._core, self._collector
+        polls, buffer = core.engine.polls, core.engine.buffer
+        queue, changes = buffer.queue, core.engine.subscription.changes
+        while True:
+            # The usual way is straight down: nothing but records needs attention.
+            attention = polls.attention
+            full = queue.added_bytes - queue.released_bytes >= buffer.limit_bytes
+            if attention is not self._answered or full:
+                await self._answer(attention, held, nested=nested)
+                if core.closed or core.engine.loop.finished:
+                    return ConsumerRecords()
+                now_ms = core.clock.now_ms()
+            added = queue.added
+            batch = collect(collector, max_records)
+            if collector.deserializing:
+                now_ms = core.clock.now_ms()
+            polls.polled_ms = now_ms
+            if changes.count != self._quiet_changes or polls.event_needed:
+                self.tell(now_ms)
+            if batch or collector.moved or now_ms >= deadline_ms:
+                return batch
+            until_ms = min(deadline_ms, now_ms + self.interval_ms)
+            if self._notifier is not None:
+                self._notifier.wait_for_records(queue, added, polls, attention, until_ms - now_ms)
+            else:
+                await core.callers.wait(
+                    lambda added=added, attention=attention: (  # type: ignore[misc]
+                        queue.added != added or polls.attention is not attention
+                    ),
+                    until_ms,
+                )
+            began_ms, now_ms = now_ms, core.clock.now_ms()
+            self.measured.idle_ms += now_ms - began_ms
 
     def _is_outer_looking(self) -> bool:
         """Tell whether this call is made by a listener or callback of another one.
@@ -254,12 +277,6 @@ class Poller(Polling):
         ):
             raise nested_error()
         return False
-
-    def begin(self, now_ms: int) -> None:
-        """Measure the time since the last poll(), and commit automatically if that is due."""
-        super().begin(now_ms)
-        if now_ms >= self._commits.auto_commit_ms:
-            self._commits.auto_commit(now_ms)
 
     async def _answer(self, attention: object, held: Held, *, nested: bool) -> None:
         core = self._core

@@ -16,7 +16,7 @@ from tandem_kafka.types import (
 )
 
 #: The usual `starts`, not made for each poll().
-_NONE: Final[dict[TopicPartition, PositionStart]] = {}
+NO_STARTS: Final[dict[TopicPartition, PositionStart]] = {}
 
 
 class ConsumerRecords(
@@ -39,7 +39,7 @@ class ConsumerRecords(
     def __init__(self) -> None:
         super().__init__()
         self.next_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.starts: dict[TopicPartition, PositionStart] = _NONE
+        self.starts: dict[TopicPartition, PositionStart] = NO_STARTS
 
     @property
     def count(self) -> int:

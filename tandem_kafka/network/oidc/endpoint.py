@@ -8,11 +8,11 @@ import json
 import ssl
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, urlencode, urlsplit
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import KafkaConfigurationError, SaslAuthenticationFailedError
 from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.network.oidc.exchange import LimitedConnection, TimeLimit
@@ -38,7 +38,7 @@ def basic_authorization(client_id: str, client_secret: Secret[str]) -> Secret[st
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TokenRequest:
     """A request for a token.
 

@@ -6,11 +6,11 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tandem_kafka.config import Config
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import KafkaError, SaslAuthenticationFailedError, reason_of
 from tandem_kafka.foreign_text import Secret, SentSecrets
 from tandem_kafka.logs import client_logger
@@ -28,7 +28,7 @@ _MOST_DIGITS: Final = 18
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Kept:
     """A token, and when it must no longer be preferred or used."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import (
     CorruptRecordError,
     KafkaError,
@@ -35,7 +35,7 @@ log = client_logger(__name__)
 _OUT_OF_RANGE_TWICE: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestedPartition:
     """The state of a partition at the time of the request, to detect a stale response."""
 

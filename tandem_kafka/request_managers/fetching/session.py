@@ -8,9 +8,9 @@ is always correct.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import TopicPartition
 
 NO_SESSION = 0
@@ -26,7 +26,7 @@ SESSION_ID_NOT_FOUND = 70
 _NAMES_TO_SPARE = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FetchTarget:
     """The parameters of one partition in a fetch."""
 
@@ -36,7 +36,7 @@ class FetchTarget:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionRequest:
     """The part of a fetch request that depends on the session."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.state.locks import (
     Acknowledgement,
@@ -69,7 +69,7 @@ def _types_of(row: Sequence[Range]) -> list[int]:
     return [int(how) for first, last, how in row for _ in range(first, last + 1)]
 
 
-@dataclass(slots=True)
+@dataclass()
 class Acknowledged:
     """The acknowledgements of one partition.
 
@@ -122,7 +122,7 @@ class Acknowledged:
         return found
 
 
-@dataclass(slots=True)
+@dataclass()
 class Batch:
     """Acknowledgements that are sent together.
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.wire.framing import encode_varint
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _DELTA, _CUMULATIVE = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Point:
     """A metric with its value.
 

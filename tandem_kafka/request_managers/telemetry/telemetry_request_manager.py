@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import UnexpectedResponseError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
@@ -72,7 +72,7 @@ _OUTDATED: Final = frozenset({117, 76})
 _TEMPORARY: Final = frozenset({118, 89})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Subscription:
     """What a broker subscribes to."""
 

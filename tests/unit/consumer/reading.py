@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.reading.deserializers import Deserializers
-from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector, collect
 from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.records import FetchedPartition, ReaderOptions, open_reader
 from tandem_kafka.state.fetch_buffer import CompletedFetch, FetchBuffer
@@ -77,7 +77,7 @@ class Reading:
 
     def collect(self, limit: int = 500) -> ConsumerRecords:
         """Collect, and publish as poll() does."""
-        batch = self.collector.collect(limit)
+        batch = collect(self.collector, limit)
         self.collector.publication.done = True
         return batch
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.consumer.reading.fetch_collector import collect
 from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.types import TopicPartition
 from tests.unit.consumer.reading import A, B, C, Reading
@@ -61,7 +62,7 @@ def test_the_byte_limit_counts_serialized_bytes() -> None:
 def test_the_byte_limit_applies_to_records_of_an_interrupted_call() -> None:
     reading = bounded(A, max_bytes=250)
     reading.fetched(A, 0, 5, value=lambda _: b"v" * 100)
-    reading.collector.collect(500)  # without publication
+    collect(reading.collector, 500)  # without publication
     assert reading.offsets() == {"a": [0, 1]}
     assert reading.offsets() == {"a": [2, 3]}
     assert reading.offsets() == {"a": [4]}
@@ -70,7 +71,7 @@ def test_the_byte_limit_applies_to_records_of_an_interrupted_call() -> None:
 def test_a_smaller_limit_applies_to_records_of_an_interrupted_call() -> None:
     reading = Reading(A, value_deserializer=int)
     reading.fetched(A, 0, 5)
-    reading.collector.collect(4)
+    collect(reading.collector, 4)
     assert reading.offsets(3) == {"a": [0, 1, 2]}
     assert reading.position(A) == 3
     assert reading.offsets(3) == {"a": [3, 4]}

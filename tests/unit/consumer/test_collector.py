@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from tandem_kafka.consumer.reading.fetch_collector import collect
 from tandem_kafka.errors import (
     CorruptRecordError,
     OffsetOutOfRangeError,
@@ -30,7 +31,7 @@ def test_without_fetched_records_nothing_is_returned() -> None:
 def test_where_a_partition_continues_is_told_once_the_call_has_returned() -> None:
     reading = Reading(A, B)
     told = {A: PositionStart(0), B: PositionStart(0)}
-    assert reading.collector.collect(500).starts == told
+    assert collect(reading.collector, 500).starts == told
     assert reading.collect().starts == told, "the first call was interrupted"
     assert reading.collect().starts == {}
     reading.fetched(A, 0)
@@ -72,7 +73,7 @@ def test_a_position_is_told_although_an_interrupted_call_has_read_elsewhere() ->
     reading.collect()
     reading.state(A).set_position(Position(7))
     reading.fetched(A, 7)
-    reading.collector.collect(500)  # interrupted
+    collect(reading.collector, 500)  # interrupted
     reading.state(A).set_position(Position(0))
     assert reading.collect().starts == {A: PositionStart(0)}
 
@@ -142,7 +143,7 @@ def test_what_arrives_before_the_positions_move_is_not_taken_for_read() -> None:
     """A signal handler or an interceptor calls `assign()`, or another thread as poll() returns."""
     reading = Reading(A)
     reading.fetched(A, 0)
-    assert len(reading.collector.collect(500)[A]) == 3
+    assert len(collect(reading.collector, 500)[A]) == 3
     reading.fetched(A, 3)
     reading.collector.purge()
     reading.collector.publication.done = True
@@ -364,7 +365,7 @@ def test_a_reset_that_waits_for_the_position_is_woken_when_it_moves() -> None:
     reading = Reading(A)
     reading.fetched(A, 0)
     reading.buffer.starved = reading.state(A).wait_for_drain = True
-    reading.collector.collect(500)
+    collect(reading.collector, 500)
     assert (reading.woken, reading.position(A)) == (1, 0)
     reading.collector.publication.done = True
     assert reading.position(A) == 3

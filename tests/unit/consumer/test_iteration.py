@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from tandem_kafka.consumer.reading import iteration as module
+from tandem_kafka.consumer.reading.fetch_collector import collect
 from tandem_kafka.consumer.reading.iteration import Iteration, PythonLoop
 from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.state.partition import Position
@@ -47,7 +48,7 @@ class Loop:
 
     def fill(self) -> None:
         """Collect the next records for the loop."""
-        batch = self.reading.collector.collect(500)
+        batch = collect(self.reading.collector, 500)
         self.iteration.add(batch, self.reading.collector.publication)
 
     def next(self) -> ConsumerRecord | None:

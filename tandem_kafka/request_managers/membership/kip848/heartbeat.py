@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from tandem_kafka.config import Config
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import (
     InvalidRegularExpressionError,
     KafkaError,
@@ -45,7 +45,7 @@ def epoch_to_leave(operation: LeaveOperation, *, static: bool) -> int | None:
     return LEAVE_EPOCH if operation is LeaveOperation.LEAVE else STATIC_LEAVE_EPOCH
 
 
-@dataclass(slots=True)
+@dataclass()
 class _Sent:
     rebalance_timeout_ms: int | None = None
     subscribed: tuple[frozenset[str], str] | None = None

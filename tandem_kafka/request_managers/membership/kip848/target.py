@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass, field
 from tandem_kafka.types import ClusterSnapshot, TopicPartition
 from tandem_kafka.wire.topic_partitions import numbers_by
 
@@ -16,7 +16,7 @@ NO_PARTITIONS: TopicIdPartitions = {}
 NO_NAMES: Mapping[UUID, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TargetAssignment:
     """Partitions by topic id, with a local epoch.
 
@@ -45,7 +45,7 @@ class AssignorMetadata(NamedTuple):
     error: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resolved:
     """The part of a target that the metadata have, of subscribed topics.
 
