@@ -68,6 +68,8 @@ class Driver(Protocol):
     waiting: list[Waiter]
     #: Wakes waiting threads and tasks without the GIL; None if the application cannot wait for it.
     notifier: Notifier | None
+    #: The same if a thread may block in it; None if `wait` does more than that.
+    blocks_on: Notifier | None
 
     @property
     def ended(self) -> bool:
@@ -134,6 +136,7 @@ class ThreadDriver:
             if native_waits and native is not None and green.library() is None
             else None
         )
+        self.blocks_on = self.notifier
         self._thread: threading.Thread | None = None
         #: Writer: the network thread, once started.
         self._ended = True

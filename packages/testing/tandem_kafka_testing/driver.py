@@ -36,7 +36,9 @@ class SteppedDriver:
         self._random = random
         self.parked: ParkedLoop | None = None
         self.waiting: list[Waiter] = []
-        self.notifier: Notifier | None = None  # a simulation has one thread
+        # A simulation has one thread, which runs the network while the application waits.
+        self.notifier: Notifier | None = None
+        self.blocks_on: Notifier | None = None
         self.offloaded_ms = (0, 20)
 
     @property

@@ -181,7 +181,7 @@ class Poller(Polling):
         self._collector = collector
         self._background = background
         #: Threads wait for it; None if the callers are tasks or green threads.
-        self._notifier = None if core.callers.cancellable else core.driver.notifier
+        self._notifier = None if core.callers.cancellable else core.driver.blocks_on
         #: Whether the innermost poll() is before its collection: listeners and callbacks may poll.
         self._looking = False
         #: `Polls.attention` at the beginning of the last look that left nothing undone.
