@@ -10,7 +10,6 @@ import pytest
 from kafka import errors
 
 from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
-from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -251,19 +250,6 @@ def test_a_new_topic_that_matches_the_pattern_is_found(protocol: Any, pattern: A
 
 
 # --- 000 "Offset commits during rebalance" -------------------------------------------------------
-
-
-@pytest.mark.design("000", "Offset commits during rebalance 3")
-@BOTH
-def test_a_commit_of_an_older_generation_is_rejected(protocol: Any) -> None:
-    with Simulation() as simulation:
-        readers = settled(simulation, enable_auto_commit=False, **protocol)
-        member = readers.members[0]
-        identity = member.group_metadata().member_id
-        simulation.cluster.expel("readers", identity)
-        with pytest.raises(CommitFailedError):
-            member.commit()
-        assert not simulation.cluster.commit_log
 
 
 @pytest.mark.design("000", "Offset commits during rebalance 4")

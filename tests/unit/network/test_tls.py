@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -116,22 +118,27 @@ def test_a_missing_client_certificate(
     assert "alert" in str(error).lower()
 
 
-def test_a_port_without_tls(transport: AnyTransport, peer: Peer) -> None:
+@pytest.mark.parametrize(
+    ("act", "kind", "text"),
+    [
+        (
+            lambda broker: broker.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+            TlsAuthenticationError,
+            "if this port has no TLS",
+        ),
+        (socket.socket.close, KafkaConnectionError, "during the TLS handshake"),
+    ],
+    ids=["a port without TLS", "closed"],
+)
+def test_a_broker_that_does_not_answer_the_handshake(
+    transport: AnyTransport, peer: Peer, act: Any, kind: type[Exception], text: str
+) -> None:
     transport.connect(peer.address)
     broker = peer.accept()
-    threading.Timer(0.05, lambda: broker.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
+    threading.Timer(0.05, act, [broker]).start()
     error = closed(transport)
-    assert isinstance(error, TlsAuthenticationError)
-    assert "if this port has no TLS" in str(error)
-
-
-def test_a_broker_that_closes_during_the_handshake(transport: AnyTransport, peer: Peer) -> None:
-    transport.connect(peer.address)
-    broker = peer.accept()
-    threading.Timer(0.05, broker.close).start()
-    error = closed(transport)
-    assert isinstance(error, KafkaConnectionError)
-    assert "during the TLS handshake" in str(error)
+    assert isinstance(error, kind)
+    assert text in str(error)
 
 
 def test_a_silent_broker_blocks_nothing(transport: AnyTransport, peer: Peer) -> None:
