@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -224,45 +224,6 @@ def test_the_coordinator_fails_while_a_target_is_reconciled(state: MemberState) 
         assert all(listener_calls(m).count("lost") == 0 for m in readers.members), (
             "no member lost its partitions"
         )
-
-
-# --- 000 "Partition changes", "Wildcard Subscription" --------------------------------------------
-
-
-@pytest.mark.design("000", "Wildcard Subscription")
-@pytest.mark.parametrize(
-    ("protocol", "pattern"),
-    [({}, "^orders"), (CONSUMER, "^orders"), (CONSUMER, SubscriptionPattern("orders.*"))],
-)
-def test_a_new_topic_that_matches_the_pattern_is_found(protocol: Any, pattern: Any) -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation))
-        for _ in range(2):
-            member = readers.join(Listener(), metadata_max_age_ms=5_000, **protocol)
-            member.unsubscribe()
-            member.subscribe(pattern=pattern, listener=Listener())
-        readers.settle()
-        simulation.cluster.create_topic("orders-abroad", 2)
-        simulation.cluster.create_topic("payments", 2)
-        readers.partitions += [TopicPartition("orders-abroad", number) for number in range(2)]
-        produce(simulation, readers.partitions[-1], 3)
-        readers.settle()
-
-
-# --- 000 "Offset commits during rebalance" -------------------------------------------------------
-
-
-@pytest.mark.design("000", "Offset commits during rebalance 4")
-def test_a_member_that_does_not_join_in_time_is_left_out() -> None:
-    with Simulation() as simulation:
-        readers = settled(simulation, members=2, max_poll_interval_ms=8_000)
-        silent = readers.members.pop(0)
-        readers.join(Listener(), max_poll_interval_ms=8_000)
-        readers.settle()
-        assert silent.group_metadata().member_id not in simulation.cluster.group("readers").members
-        readers.members.append(silent)
-        readers.settle()
-        assert "lost" in listener_calls(silent)
 
 
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
