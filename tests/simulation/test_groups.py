@@ -9,17 +9,8 @@ import pytest
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import CUT, Call, Simulation
 from tests.simulation.ledger import produce
-from tests.simulation.readers import OPTIONS, Listener, Readers, filled
+from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import seeds
-
-
-@pytest.mark.behaviour(43)
-def test_subscribing_sends_nothing_before_the_first_poll() -> None:
-    with Simulation() as simulation:
-        filled(simulation)
-        simulation.consumer("orders", **OPTIONS)
-        simulation.sleep(5_000)
-        assert "JoinGroupRequest" not in simulation.cluster.brokers[1].requests
 
 
 @pytest.mark.behaviour(21)
