@@ -38,6 +38,8 @@ _SECOND_RUN = "run tests in real time that fail once more, alone"
 
 
 _WITH_BROKER = {"integration", "parity", "spark"}
+#: Fixtures with a parameter that says whether the broker is real.
+_ON_BROKERS = ("kafka", "raw", "scene", "world")
 _IN_REAL_TIME = _WITH_BROKER | {"docs", "examples", "histories", "served", "verifiable_consumer"}
 
 
@@ -94,7 +96,9 @@ def _mark(items: list[pytest.Item]) -> None:
         if old and "consumer" in item.nodeid.partition("[")[2].strip("]").split("-"):
             item.add_marker(pytest.mark.skip("KIP-848 needs Kafka 4.0"))
         parameters = getattr(item, "callspec", None)
-        if parameters is not None and parameters.params.get("kafka") == "simulated":
+        if parameters is not None and any(
+            parameters.params.get(name) == "simulated" for name in _ON_BROKERS
+        ):
             continue
         fixtures = getattr(item, "fixturenames", ())
         real = "kafka" in fixtures if folder == "spark" else "simulation" not in fixtures
