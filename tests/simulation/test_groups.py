@@ -9,7 +9,7 @@ import pytest
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import CUT, Call, Simulation
 from tests.simulation.ledger import produce
-from tests.simulation.readers import Listener, Readers, filled
+from tests.simulation.readers import Readers, filled
 from tests.tier import seeds
 
 
@@ -23,22 +23,6 @@ def test_polls_with_timeout_0_join_and_read() -> None:
             readers.poll(timeout_ms=0)
             simulation.sleep(5)
         assert readers.all_read()
-
-
-@pytest.mark.behaviour(100)
-@pytest.mark.design("003", "Unsubscribe")
-def test_unsubscribe_revokes_once_and_leaves() -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation))
-        listener = Listener()
-        member = readers.join(listener)
-        readers.settle()
-        member.unsubscribe()
-        assert [kind for kind, _ in listener.calls] == ["assigned", "revoked"]
-        assert member.assignment() == set()
-        assert not simulation.cluster.group("readers").members
-        member.close()
-        assert len(listener.calls) == 2, "101: nothing runs twice"
 
 
 @pytest.mark.behaviour(93)

@@ -84,6 +84,7 @@ def test_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
 
 
 @pytest.mark.behaviour(99, 100, 101)
+@pytest.mark.design("003", "Unsubscribe")
 def test_unsubscribe_runs_the_listener_once_and_close_not_again(
     kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
