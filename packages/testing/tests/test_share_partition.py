@@ -96,6 +96,16 @@ def test_records_stay_acquired_until_the_acknowledgement_is_written() -> None:
     assert share.acquire() == [(0, 4, 2)]
 
 
+def test_a_batch_of_acknowledgements_is_atomic() -> None:
+    share = Share()
+    share.acquire(max_records=10)
+    batches = [Acknowledgement(0, 4, [ACCEPT]), Acknowledgement(5, 12, [ACCEPT])]
+    assert share.partition.acknowledge("m", batches, 0) is errors.InvalidRequestError
+    share.partition.finish()
+    assert share.partition.start_offset == 0
+    assert share.acknowledge(0, 9, ACCEPT) is None
+
+
 @pytest.mark.parametrize("kind", [ACCEPT, RELEASE, REJECT, RENEW, GAP])
 def test_only_the_member_that_has_acquired_a_record_acknowledges_it(kind: int) -> None:
     share = Share()
