@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
@@ -64,19 +62,3 @@ def test_returned_records_are_committed_when_a_consumer_leaves(protocol: str, ho
         member = read_all(readers, witness, protocol)
         getattr(member, how)()
         assert witness.committed == dict.fromkeys(readers.partitions, 5)
-
-
-@pytest.mark.behaviour(103)
-@pytest.mark.parametrize("autocommit", [True, False])
-def test_a_consumer_with_assigned_partitions_commits_on_close(
-    autocommit: bool,
-) -> None:
-    with Simulation(104) as simulation:
-        (tp,) = filled(simulation, partitions=1, count=5)
-        options: dict[str, Any] = {"group_id": "readers", "auto_offset_reset": "earliest", **SELDOM}
-        consumer = simulation.consumer(**options)
-        consumer.assign([tp])
-        while consumer.position(tp) < 5:
-            consumer.poll(100)
-        consumer.close(autocommit=autocommit)
-        assert simulation.cluster.committed("readers", tp) == (5 if autocommit else None)

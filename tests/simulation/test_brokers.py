@@ -8,7 +8,7 @@ import pytest
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, LogTruncationError
-from tandem_kafka_testing import Conditions, Simulation
+from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.coordinator.members import MemberState
 from tests.histories.ledger import SimulatedLedger, reading
 from tests.scenarios.numbered_records import create_topic, produce
@@ -62,23 +62,6 @@ def test_order_and_completeness_survive_broker_restarts(seed: int) -> None:
 
 
 @pytest.mark.behaviour(150)
-def test_a_truncated_log_moves_the_position_back() -> None:
-    with Simulation(brokers=2) as simulation:
-        create_topic(simulation, "orders", 1)
-        for _ in range(4):
-            produce(simulation, TP, 5)
-        consumer = simulation.consumer(auto_offset_reset="earliest")
-        consumer.assign([TP])
-        ledger = SimulatedLedger(simulation, consumer, [TP])
-        ledger.read_all()
-        simulation.cluster.move_leader(TP, 2, truncate_to=10)
-        produce(simulation, TP, 3)
-        ledger.next[TP] = 10
-        ledger.read_all()
-        assert consumer.position(TP) == 13
-
-
-@pytest.mark.behaviour(150)
 def test_without_a_policy_truncation_is_raised_until_a_seek() -> None:
     with Simulation(brokers=2) as simulation:
         create_topic(simulation, "orders", 1)
@@ -116,19 +99,6 @@ def test_a_hint_in_the_fetch_response_saves_the_metadata_round_trip() -> None:
         assert again == asked
 
 
-@pytest.mark.behaviour(159)
-def test_a_preferred_replica_is_read_from_until_it_goes_down() -> None:
-    with Simulation(brokers=2, racks=["there", "here"]) as simulation:
-        create_topic(simulation, "orders", 1)
-        produce(simulation, TP, 5)
-        ledger = reading(simulation, TP, client_rack="here")
-        ledger.read_all()
-        assert simulation.cluster.brokers[2].requests["FetchRequest"] > 2
-        simulation.cluster.stop(2)
-        produce(simulation, TP, 5)
-        ledger.read_all()
-
-
 @pytest.mark.behaviour(172)
 def test_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
     with Simulation(brokers=2) as simulation:
@@ -162,20 +132,6 @@ def test_an_empty_response_does_not_stall_later_ones() -> None:
             began_ms = simulation.clock.now_ms()
             assert ledger.poll(5_000).count == 1
             assert simulation.clock.now_ms() - began_ms < 500
-
-
-def test_the_consumer_recovers_from_silent_connections() -> None:
-    with Simulation(brokers=1, conditions=Conditions()) as simulation:
-        create_topic(simulation, "orders", 1)
-        produce(simulation, TP, 5)
-        ledger = reading(simulation, TP)
-        ledger.read_all()
-        silent = simulation.network.silent
-        silent.add(simulation.cluster.brokers[1].address)
-        produce(simulation, TP, 5)
-        assert not ledger.poll(120_000)
-        silent.clear()
-        ledger.read_all()
 
 
 @BOTH

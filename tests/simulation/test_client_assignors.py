@@ -275,17 +275,6 @@ def test_when_all_assignors_fail_the_assignment_stays() -> None:
 
 @pytest.mark.design("001", "Client-side assignors, versions and upgrade")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_with_incompatible_versions_the_coordinator_assigns(seed: int) -> None:
-    with Simulation(f"versions {seed}", brokers=2) as simulation:
-        world = settled(simulation, 2, Older)
-        odd = world.join(Newer)
-        world.settle("uniform")
-        world.readers.leave(odd)
-        world.settle()
-
-
-@pytest.mark.design("001", "Client-side assignors, versions and upgrade")
-@pytest.mark.parametrize("seed", SEEDS)
 def test_a_rolling_upgrade_from_the_coordinators_assignor_to_the_members(seed: int) -> None:
     with Simulation(f"rolling {seed}", brokers=2) as simulation:
         world = Computing(simulation)

@@ -74,24 +74,20 @@ def test_close_waits_five_seconds_for_the_coordinator_and_logs_what_is_not_commi
         assert not any("it is retried" in line for line in lines)
 
 
-def test_close_waits_longer_for_the_coordinator_with_a_longer_timeout() -> None:
+@pytest.mark.parametrize(
+    ("down_ms", "options"), [(10_000, {"timeout_ms": 25_000}), (0, {})], ids=["longer", "default"]
+)
+def test_close_waits_for_a_coordinator_that_may_return(
+    down_ms: int, options: dict[str, int]
+) -> None:
+    """Longer with a longer timeout, or if it has just gone down."""
     with reader("more") as (simulation, consumer):
         consumer.assign([TP])
         read(consumer)
         simulation.cluster.stop(1)
-        simulation.sleep(10_000)
+        simulation.sleep(down_ms)
         simulation.after(12_000, lambda: simulation.cluster.start(1))
-        assert 11_000 < closing_took(simulation, consumer, timeout_ms=25_000) < 15_000
-        assert simulation.cluster.committed("g", TP) == 7
-
-
-def test_close_waits_for_a_coordinator_that_has_just_gone_down() -> None:
-    with reader("meanwhile") as (simulation, consumer):
-        consumer.assign([TP])
-        read(consumer)
-        simulation.cluster.stop(1)
-        simulation.after(12_000, lambda: simulation.cluster.start(1))
-        assert 11_000 < closing_took(simulation, consumer) < 15_000
+        assert 11_000 < closing_took(simulation, consumer, **options) < 15_000
         assert simulation.cluster.committed("g", TP) == 7
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tandem_kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
+from tandem_kafka.errors import FencedInstanceIdError, KafkaError
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import Call, Simulation
 from tests.scenarios.numbered_records import create_topic, produce
@@ -71,25 +71,6 @@ def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bo
                 simulation.sleep(1_500)
         simulation.sleep(2_000)
         assert simulation.cluster.committed("readers", TP) == 50
-
-
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_an_expelled_member_commits_nothing_until_it_has_rejoined(protocol: str) -> None:
-    with Simulation("expelled") as simulation:
-        session = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}
-        options = {"group_protocol": protocol, "enable_auto_commit": False, **session}
-        member = member_at_20(simulation, **options)
-        simulation.cluster.expel("readers", member.group_metadata().member_id)
-        simulation.sleep(6_000)
-        assert member.group_metadata().state == "<unjoined>"
-        with pytest.raises(CommitFailedError):
-            member.commit()
-        assert simulation.cluster.committed("readers", TP) is None
-        while member.group_metadata().state == "<unjoined>":
-            member.poll(200)
-        read_to(member, 20)
-        member.commit()
-        assert simulation.cluster.committed("readers", TP) == 20
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -6,21 +6,11 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import TopicPartition
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tandem_kafka_testing import CUT, Call, Simulation
 from tests.scenarios.numbered_records import produce
-from tests.simulation.readers import OPTIONS, Listener, Readers, filled
+from tests.simulation.readers import Readers, filled
 from tests.tier import seeds
-
-
-@pytest.mark.behaviour(43)
-def test_subscribing_sends_nothing_before_the_first_poll() -> None:
-    with Simulation() as simulation:
-        filled(simulation)
-        simulation.consumer("orders", **OPTIONS)
-        simulation.sleep(5_000)
-        assert "JoinGroupRequest" not in simulation.cluster.brokers[1].requests
 
 
 @pytest.mark.behaviour(21)
@@ -33,55 +23,6 @@ def test_polls_with_timeout_0_join_and_read() -> None:
             readers.poll(timeout_ms=0)
             simulation.sleep(5)
         assert readers.all_read()
-
-
-@pytest.mark.behaviour(72, 103)
-@pytest.mark.design("000", "Offset commits during rebalance 1")
-def test_read_records_are_committed_before_a_revocation() -> None:
-    with Simulation() as simulation:
-        tps = filled(simulation, partitions=1)
-        readers = Readers(simulation, tps)
-        committed: list[int | None] = []
-
-        class Looks(Listener):
-            def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
-                super().on_partitions_revoked(partitions)
-                committed.append(simulation.cluster.committed("readers", tps[0]))
-
-        member = readers.join(Looks(), auto_commit_interval_ms=600_000)
-        readers.settle()
-        produce(simulation, tps[0], 7)
-        readers.settle()
-        readers.leave(member)
-        assert committed == [27]
-        assert not simulation.cluster.group("readers").members
-
-
-@pytest.mark.behaviour(86)
-def test_a_member_that_does_not_poll_leaves_and_rejoins() -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation))
-        listener = Listener()
-        readers.join(listener, max_poll_interval_ms=10_000)
-        readers.settle()
-        simulation.sleep(15_000)
-        assert not simulation.cluster.group("readers").members
-        readers.settle()
-        kinds = [kind for kind, _ in listener.calls]
-        assert kinds == ["assigned", "lost", "assigned"]
-
-
-@pytest.mark.behaviour(98)
-def test_a_moved_coordinator_is_found() -> None:
-    with Simulation(brokers=3) as simulation:
-        readers = Readers(simulation, filled(simulation))
-        listener = Listener()
-        readers.join(listener)
-        readers.settle()
-        simulation.cluster.move_coordinator("readers", 3)
-        readers.poll(20)
-        assert [kind for kind, _ in listener.calls] == ["assigned"]
-        assert simulation.cluster.brokers[3].requests["HeartbeatRequest"] > 1
 
 
 @pytest.mark.behaviour(93)

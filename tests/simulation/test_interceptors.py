@@ -87,29 +87,6 @@ def test_interceptors_do_not_see_failed_commits() -> None:
         assert audit.committed == []
 
 
-@pytest.mark.behaviour(136)
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_automatic_commits_are_seen_on_the_interval_and_on_close(protocol: str) -> None:
-    with Simulation("interceptors") as simulation:
-        audit = Audit()
-        consumer = reader(
-            simulation,
-            audit,
-            enable_auto_commit=True,
-            auto_commit_interval_ms=1_000,
-            group_protocol=protocol,
-        )
-        read_all(consumer)
-        for _ in range(30):
-            consumer.poll(100)
-        assert 10 in audit.committed
-        produce(simulation, TP, 1)
-        while consumer.position(TP) < 11:
-            consumer.poll(500)
-        consumer.close()
-        assert audit.committed[-1] == 11
-
-
 def test_an_interceptor_may_change_the_records() -> None:
     class Even:
         def on_consume(self, records: ConsumerRecords) -> dict[TopicPartition, Any]:

@@ -30,20 +30,6 @@ def started(simulation: Simulation, batches: int = 4, **options: Any) -> KafkaCo
 # --- retention ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("policy", "begin"), [("earliest", 15), ("latest", 20)])
-def test_a_deleted_position_is_reset_by_the_policy(policy: str, begin: int) -> None:
-    with Simulation(f"retention {policy}") as simulation:
-        consumer = started(simulation, auto_offset_reset=policy)
-        consumer.seek(TP, 3)
-        simulation.cluster.delete_records(TP, 15)
-        ledger = SimulatedLedger(simulation, consumer, [TP])
-        ledger.next[TP] = begin
-        consumer.poll(1_000) if policy == "latest" else ledger.poll(5_000)
-        produce(simulation, TP, 2)
-        ledger.read_all()
-        assert consumer.position(TP) == 22
-
-
 def test_a_deleted_position_is_reset_by_time() -> None:
     with Simulation("retention by time") as simulation:
         create_topic(simulation, "orders", 1)
@@ -57,33 +43,6 @@ def test_a_deleted_position_is_reset_by_time() -> None:
         ledger = SimulatedLedger(simulation, consumer, [TP])
         ledger.next[TP] = 15
         ledger.read_all()
-
-
-def test_without_a_policy_a_deleted_position_is_raised_until_a_seek() -> None:
-    with Simulation("retention none") as simulation:
-        consumer = started(simulation, auto_offset_reset="none")
-        consumer.seek(TP, 3)
-        simulation.cluster.delete_records(TP, 15)
-        for _ in range(2):
-            with pytest.raises(OffsetOutOfRangeError) as raised:
-                consumer.poll(10_000)
-            assert raised.value.args[0] == {TP: 3}
-        consumer.seek(TP, 15)
-        ledger = SimulatedLedger(simulation, consumer, [TP])
-        ledger.next[TP] = 15
-        ledger.read_all()
-
-
-def test_records_fetched_before_their_deletion_are_handed_out() -> None:
-    with Simulation("retention read ahead") as simulation:
-        consumer = started(simulation)
-        ledger = SimulatedLedger(simulation, consumer, [TP])
-        assert ledger.poll(5_000, max_records=1).count == 1
-        simulation.sleep(1_000)  # everything has been fetched by now
-        simulation.cluster.delete_records(TP, 20)
-        produce(simulation, TP, 3)
-        ledger.read_all()
-        assert consumer.position(TP) == 23
 
 
 def test_a_deleted_committed_offset_is_reset() -> None:

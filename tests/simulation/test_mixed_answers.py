@@ -93,8 +93,14 @@ def test_a_partition_that_fails_is_named_while_others_are_read(
         assert consumer.health().ready
 
 
-@CODES
-def test_a_follower_that_fails_is_asked_after_growing_pauses_and_named(code: int) -> None:
+def no_session(message: Any) -> None:
+    message.error_code = 71
+
+
+@pytest.mark.parametrize(
+    "wrong", [*map(errors_in_fetches, CODES.args[1]), no_session], ids=[*CODES.args[1], "session"]
+)
+def test_a_follower_that_fails_is_asked_after_growing_pauses_and_named(wrong: Any) -> None:
     """The leader named it again and again, and each time the pauses began anew."""
     with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
         create_topic(simulation, "orders", 1)
@@ -103,7 +109,6 @@ def test_a_follower_that_fails_is_asked_after_growing_pauses_and_named(code: int
         rack = simulation.cluster.brokers[follower].rack
         consumer = simulation.consumer(auto_offset_reset="earliest", client_rack=rack)
         consumer.assign([FIRST])
-        wrong = errors_in_fetches(code)
         change_for = lambda call: wrong if call.broker.node_id == follower else None  # noqa: E731
         with changing(simulation, FetchResponse, change_for) as received:
             assert not read(simulation, consumer, 60)
@@ -199,26 +204,6 @@ def test_leaders_that_name_each_other_are_asked_after_pauses() -> None:
             assert len(received) == 2
             assert received.total() <= 100
             assert consumer.health().partitions[FIRST].stuck is not None
-
-
-def test_a_follower_that_refuses_sessions_is_named() -> None:
-    with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
-        create_topic(simulation, "orders", 1)
-        produce(simulation, FIRST)
-        follower = 3 - simulation.cluster.at(FIRST).leader
-        rack = simulation.cluster.brokers[follower].rack
-        consumer = simulation.consumer(auto_offset_reset="earliest", client_rack=rack)
-        consumer.assign([FIRST])
-
-        def change_for(call: Call) -> Callable[[Any], None] | None:
-            refuse = lambda message: setattr(message, "error_code", 71)  # noqa: E731
-            return refuse if call.broker.node_id == follower else None
-
-        with changing(simulation, FetchResponse, change_for):
-            assert not read(simulation, consumer, 30)
-            assert "Fetch has failed for" in consumer.health().not_ready[0]
-        assert read(simulation, consumer, 2)[FIRST] > 50
-        assert consumer.health().ready
 
 
 def test_a_lost_connection_that_nothing_needs_does_not_make_a_broker_unusable() -> None:
@@ -391,46 +376,30 @@ def test_a_topic_stays_denied_while_another_partition_of_it_is_read() -> None:
         assert consumer.health().ready
 
 
-def test_invalid_and_right_responses_in_turn_are_logged_once(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("response", "wrong", "told", "lines"),
+    [
+        (OffsetCommitResponse, lambda m: setattr(m, "topics", []), "invalid response to", 1),
+        (FetchResponse, no_session, "a fetch session of broker 1 failed", 2),
+    ],
+)
+def test_wrong_and_right_responses_in_turn_are_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture, response: Any, wrong: Any, told: str, lines: int
 ) -> None:
-    """There was a line with each invalid one."""
+    """There was a line with each wrong one."""
+    caplog.set_level(logging.INFO, "tandem_kafka")
     with Simulation("turns") as simulation:
         create_topic(simulation, "orders", 1)
         produce(simulation, FIRST)
         consumer = simulation.consumer(
-            "orders",
-            group_id="readers",
-            auto_offset_reset="earliest",
-            auto_commit_interval_ms=500,
+            group_id="readers", auto_offset_reset="earliest", auto_commit_interval_ms=500
         )
-        count = itertools.count()
-        empty = lambda message: setattr(message, "topics", [])  # noqa: E731
-        with changing(
-            simulation, OffsetCommitResponse, lambda _: None if next(count) % 2 else empty
-        ):
-            read(simulation, consumer, 60)
-        assert next(count) > 60
-        lines = [each for each in warnings_of(caplog) if "invalid response to" in each]
-        assert len(lines) == 1
-
-
-def test_sessions_that_end_all_the_time_are_logged_once_a_minute(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, "tandem_kafka")
-    with Simulation("sessions") as simulation:
-        create_topic(simulation, "orders", 1)
-        produce(simulation, FIRST)
-        consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([FIRST])
         count = itertools.count()
-        refuse = lambda message: setattr(message, "error_code", 71)  # noqa: E731
-        with changing(simulation, FetchResponse, lambda _: None if next(count) % 2 else refuse):
+        with changing(simulation, response, lambda _: None if next(count) % 2 else wrong):
             read(simulation, consumer, 110)
         assert next(count) > 100
-        lines = [each for each in caplog.messages if "a fetch session of broker 1 failed" in each]
-        assert len(lines) == 2
+        assert len([each for each in caplog.messages if told in each]) == lines
 
 
 def test_a_member_id_that_is_required_and_not_given_is_asked_for_after_pauses() -> None:

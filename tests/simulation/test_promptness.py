@@ -131,33 +131,6 @@ def test_a_commit_is_sent_at_once() -> None:
 # --- wakeup ------------------------------------------------------------------------------------
 
 
-@pytest.mark.behaviour(29)
-def test_wakeup_before_poll_ends_the_next_one_and_only_that() -> None:
-    with Simulation() as simulation:
-        create_topic(simulation, "orders", 1)
-        consumer = simulation.consumer()
-        consumer.assign([TP])
-        consumer.wakeup()
-        watch = Watch(simulation)
-        with pytest.raises(WakeupError):
-            consumer.poll(1_000)
-        assert watch.took(0)
-        consumer.poll(10)
-
-
-@pytest.mark.behaviour(30)
-def test_wakeup_ends_a_poll_that_waits() -> None:
-    with Simulation() as simulation:
-        create_topic(simulation, "orders", 1)
-        consumer = simulation.consumer()
-        consumer.assign([TP])
-        simulation.after(700, consumer.wakeup)
-        watch = Watch(simulation)
-        with pytest.raises(WakeupError):
-            consumer.poll(60_000)
-        assert watch.took(700)
-
-
 @pytest.mark.behaviour(31)
 @pytest.mark.parametrize("seed", seeds(8, 30))
 def test_wakeup_that_races_with_records_loses_none(seed: int) -> None:

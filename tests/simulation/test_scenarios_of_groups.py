@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -21,7 +21,6 @@ from tandem_kafka_testing.coordinator.classic import ClassicGroup
 from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
 from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka_testing.coordinator.members import MemberState
-from tests.scenarios.numbered_records import produce
 from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
@@ -194,28 +193,6 @@ def test_the_coordinator_fails_while_a_target_is_reconciled(state: MemberState) 
         assert all(listener_calls(m).count("lost") == 0 for m in readers.members), (
             "no member lost its partitions"
         )
-
-
-# --- 000 "Partition changes", "Wildcard Subscription" --------------------------------------------
-
-
-@pytest.mark.design("000", "Wildcard Subscription")
-def test_a_new_topic_that_matches_the_pattern_is_found() -> None:
-    with Simulation() as simulation:
-        readers = Readers(simulation, filled(simulation))
-        for _ in range(2):
-            member = readers.join(Listener(), metadata_max_age_ms=5_000, **CONSUMER)
-            member.unsubscribe()
-            member.subscribe(pattern=SubscriptionPattern("orders.*"), listener=Listener())
-        readers.settle()
-        simulation.cluster.create_topic("orders-abroad", 2)
-        simulation.cluster.create_topic("payments", 2)
-        readers.partitions += [TopicPartition("orders-abroad", number) for number in range(2)]
-        produce(simulation, readers.partitions[-1], 3)
-        readers.settle()
-
-
-# --- 000 "Offset commits during rebalance" -------------------------------------------------------
 
 
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------

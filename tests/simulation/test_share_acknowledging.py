@@ -8,7 +8,6 @@ import pytest
 
 from tandem_kafka import ShareConsumer
 from tandem_kafka.errors import (
-    IllegalStateError,
     KafkaTimeoutError,
     RecordLockLostError,
 )
@@ -113,20 +112,6 @@ def test_the_end_of_a_subscription_releases_what_was_not_handed_out(other: str |
         assert sum(each.delivery_count == 2 for each in found) == waiting
         assert simulation.clock.now_ms() - began_ms < 2_000
         assert consumer.poll(1_000) == {}
-
-
-def test_all_records_in_work_are_released() -> None:
-    with sharing("release all") as (simulation, start):
-        consumer = start()
-        first, *_ = take(consumer, 3)
-        first.accept()
-        consumer.release_all()
-        assert consumer.commit() == {TP: None}
-        began_ms = simulation.clock.now_ms()
-        assert places(take(start(), 2)) == [(1, 2), (2, 2)]
-        assert simulation.clock.now_ms() - began_ms < 2_000
-        with pytest.raises(IllegalStateError):
-            first.accept()
 
 
 def test_records_of_the_last_call_are_released_and_not_accepted() -> None:

@@ -37,23 +37,6 @@ def values(consumer: KafkaConsumer, timeout_ms: int = 5_000) -> list[bytes]:
     return found
 
 
-def test_only_read_committed_hides_aborted_and_open_transactions() -> None:
-    with Simulation("transactions") as simulation:
-        cluster = simulation.cluster
-        cluster.create_topic("orders")
-        with cluster.transaction() as first:
-            first.produce(TP, b"a1", b"a2")
-        second = cluster.transaction(first.producer_id)
-        second.produce(TP, b"b1")
-        cluster.produce(TP, b"plain")
-        second.abort()
-        committed = reader(simulation, committed=True)
-        everything = reader(simulation, committed=False)
-        assert values(committed) == [b"a1", b"a2", b"plain"]
-        assert values(everything) == [b"a1", b"a2", b"b1", b"plain"]
-        assert committed.position(TP) == everything.position(TP) == 6, "behind the markers"
-
-
 def test_an_open_transaction_holds_back_later_records() -> None:
     with Simulation("open transaction") as simulation:
         cluster = simulation.cluster

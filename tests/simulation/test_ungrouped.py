@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.errors import NoGroupError, RebalanceCallbackError
+from tandem_kafka.errors import RebalanceCallbackError
 from tandem_kafka_testing import Simulation
 from tests.histories.ledger import SimulatedLedger
 from tests.scenarios.numbered_records import create_topic, produce
@@ -115,14 +115,3 @@ def test_a_failed_listener_is_called_again_before_any_records() -> None:
         while read < 2:
             read += consumer.poll(100).count
         assert listener.calls == [("assigned", frozenset(tps))] * 2
-
-
-def test_calls_that_need_a_group_fail_without_one() -> None:
-    with Simulation() as simulation:
-        create_topic(simulation, "orders", 1)
-        consumer = simulation.consumer("orders", **PROMPT)
-        assert consumer.group_metadata().group_id is None
-        with pytest.raises(NoGroupError, match="group_id"):
-            consumer.commit()
-        consumer.close()
-        assert not simulation.cluster.commit_log

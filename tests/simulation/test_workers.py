@@ -538,34 +538,29 @@ def test_an_exception_that_is_not_an_error_ends_the_run_and_is_raised() -> None:
         assert committed(simulation) == 4
 
 
-def test_a_function_that_returns_a_coroutine_is_an_error() -> None:
+async def coroutine(*_: Any) -> None:
+    """Do nothing."""
+
+
+def broken(_: Any) -> None:
+    raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("handle", "options", "told"),
+    [
+        (lambda _: coroutine(), {}, "use AsyncKeyedWorkers"),
+        (broken, {"exhausted": coroutine}, "exhausted must be an ordinary function"),
+    ],
+)
+def test_a_function_that_returns_a_coroutine_is_an_error(
+    handle: Any, options: dict[str, Any], told: str
+) -> None:
     """Nobody would await it, and its record would count as done."""
-
-    async def work() -> None:
-        """Do nothing."""
-
     with Simulation() as simulation:
         filled(simulation, 3)
-        workers = simulated_workers(simulation, reader(simulation), lambda _: work())
-        with pytest.raises(ArgumentTypeError, match="use AsyncKeyedWorkers"):
-            workers.run()
-        assert committed(simulation) == 0
-
-
-def test_a_coroutine_for_exhausted_records_is_an_error() -> None:
-    """Nobody awaited it, and the record was committed."""
-
-    async def to_dead_letters(*_: Any) -> None: ...
-
-    def handle(_: Any) -> None:
-        raise ValueError
-
-    with Simulation() as simulation:
-        filled(simulation, 3)
-        workers = simulated_workers(
-            simulation, reader(simulation), handle, exhausted=to_dead_letters
-        )
-        with pytest.raises(ArgumentTypeError, match="exhausted must be an ordinary function"):
+        workers = simulated_workers(simulation, reader(simulation), handle, **options)
+        with pytest.raises(ArgumentTypeError, match=told):
             workers.run()
         assert committed(simulation) == 0
 

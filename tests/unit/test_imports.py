@@ -70,25 +70,21 @@ def test_other_names_cannot_be_imported() -> None:
         _ = tandem_kafka.Consumer  # type: ignore[attr-defined]
 
 
-def test_unused_modules_are_not_imported() -> None:
-    """Spark starts processes for a query that only need the source."""
-    code = (
-        "import sys, tandem_kafka.errors, tandem_kafka.types\n"
-        "print(sorted({'asyncio', 'kafka.admin', 'ssl', 'pyarrow'} & set(sys.modules)))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, text=True
-    )
-    assert result.stdout.strip() == "[]"
-
-
-def test_extras_are_imported_with_the_names_that_need_them() -> None:
-    """The command line reads ranges where there is no pyarrow."""
-    code = (
-        "import sys, tandem_kafka.observability, tandem_kafka.tables.reader, tandem_kafka.workers\n"
-        "print(sorted({'asyncio', 'deltalake', 'opentelemetry', 'polars', 'prometheus_client', "
-        "'pyarrow', 'tandem_kafka.tables.sink'} & set(sys.modules)))"
-    )
+@pytest.mark.parametrize(
+    ("imported", "unused"),
+    [
+        # Spark starts processes for a query that only need the source.
+        ("tandem_kafka.errors, tandem_kafka.types", {"asyncio", "kafka.admin", "ssl", "pyarrow"}),
+        # The command line reads ranges where there is no pyarrow.
+        (
+            "tandem_kafka.observability, tandem_kafka.tables.reader, tandem_kafka.workers",
+            {"asyncio", "deltalake", "opentelemetry", "polars", "prometheus_client", "pyarrow"}
+            | {"tandem_kafka.tables.sink"},
+        ),
+    ],
+)
+def test_unused_modules_are_not_imported(imported: str, unused: set[str]) -> None:
+    code = f"import sys, {imported}\nprint(sorted({unused} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert ran.stdout.strip() == "[]"
 

@@ -70,38 +70,42 @@ def test_an_invalid_value_of_the_variable() -> None:
         native.load("rust")
 
 
-def test_its_absence_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("chosen", "level", "text"),
+    [
+        (
+            None,
+            "WARNING",
+            (
+                "using the Python implementation, which is several times slower: because; "
+                "reinstall tandem-kafka, or set TANDEM_KAFKA_IMPL=python to accept it"
+            ),
+        ),
+        (
+            "python",
+            "INFO",
+            "using the Python implementation instead of the native extension: because",
+        ),
+    ],
+)
+def test_its_absence_is_logged_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    chosen: str | None,
+    level: str,
+    text: str,
 ) -> None:
     monkeypatch.setattr(native, "native_available", False)
     monkeypatch.setattr(native, "_REASON", "because")
     monkeypatch.setattr(native, "_logged", set())
     monkeypatch.delenv("TANDEM_KAFKA_IMPL", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("TANDEM_KAFKA_IMPL", chosen)
     with caplog.at_level(logging.INFO):
         native.log_fallback()
         native.log_fallback()
-    [record] = caplog.records
-    assert record.levelname == "WARNING"
-    assert record.getMessage() == (
-        "using the Python implementation, which is several times slower: because; reinstall "
-        "tandem-kafka, or set TANDEM_KAFKA_IMPL=python to accept it"
-    )
-
-
-def test_its_absence_is_no_warning_if_python_was_chosen(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(native, "native_available", False)
-    monkeypatch.setattr(native, "_REASON", "because")
-    monkeypatch.setattr(native, "_logged", set())
-    monkeypatch.setenv("TANDEM_KAFKA_IMPL", "python")
-    with caplog.at_level(logging.INFO):
-        native.log_fallback()
-    [record] = caplog.records
-    assert (record.levelname, record.getMessage()) == (
-        "INFO",
-        "using the Python implementation instead of the native extension: because",
-    )
+    assert {(each.levelname, each.getMessage()) for each in caplog.records} == {(level, text)}
+    assert chosen is not None or len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("wanted", ["native", "rust"])

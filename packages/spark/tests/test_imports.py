@@ -22,6 +22,28 @@ SLOW = {
     *("kafka.admin", "kafka.consumer.group", "kafka.producer", "pyarrow", "pyarrow.compute"),
     *("tandem_kafka.config.config", "tandem_kafka.consumer"),
 }
+READER = (
+    "import sys, pyspark.sql.worker.plan_data_source_read\n"
+    "from pyspark import cloudpickle\n"
+    "from pyspark_tandem_kafka.{kind} import {kind}_reader as make\n"
+    "from pyspark_tandem_kafka.schema import full_schema\n"
+    "given = {{'kafka.bootstrap.servers': 'localhost:9092', 'subscribe': 'orders'}}\n"
+    "cloudpickle.dumps(make(given, full_schema(headers=False)))\n"
+)
+SINK = (
+    "import sys\n"
+    "from pyspark.sql.types import BinaryType, StructField, StructType\n"
+    "from pyspark_tandem_kafka.sink import StreamWriter\n"
+    "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
+    "schema = StructType([StructField('value', BinaryType())])\n"
+    "writer = StreamWriter(given, schema, overwrite=False)\n"
+)
+#: A program that plans, and what it must not import. A stream plans its sink for each micro-batch.
+PLANS = {
+    "stream": (READER.format(kind="stream"), {"kafka.admin", "tandem_kafka.consumer"}),
+    "batch": (READER.format(kind="batch"), {"kafka.admin", "tandem_kafka.consumer"}),
+    "sink": (f"{SINK}writer.__reduce__()\n", {"kafka.admin", "confluent_kafka", "pyarrow"}),
+}
 
 
 def run(program: str) -> str:
@@ -43,19 +65,11 @@ def test_planning_imports_only_what_it_uses(spark: str) -> None:
     assert found == "[]"
 
 
-@pytest.mark.parametrize("kind", ["stream", "batch"])
-def test_a_reader_is_planned_without_a_consumer(kind: str) -> None:
-    """Spark makes a reader in a process that only pickles it."""
-    found = run(
-        "import sys, pyspark.sql.worker.plan_data_source_read\n"
-        "from pyspark import cloudpickle\n"
-        f"from pyspark_tandem_kafka.{kind} import {kind}_reader as make\n"
-        "from pyspark_tandem_kafka.schema import full_schema\n"
-        "given = {'kafka.bootstrap.servers': 'localhost:9092', 'subscribe': 'orders'}\n"
-        "cloudpickle.dumps(make(given, full_schema(headers=False)))\n"
-        "print('kafka.admin' in sys.modules, 'tandem_kafka.consumer' in sys.modules)"
-    )
-    assert found == "False False"
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_plan_imports_no_client(plan: str) -> None:
+    """Spark makes a reader or a sink in a process that only pickles it."""
+    program, clients = PLANS[plan]
+    assert run(f"{program}print({clients!r} & set(sys.modules))") == "set()"
 
 
 def test_classes_of_kafka_python_are_pickled_by_name() -> None:
@@ -68,30 +82,13 @@ def test_classes_of_kafka_python_are_pickled_by_name() -> None:
     assert int(found) < 100
 
 
-def test_the_sink_is_planned_without_a_producer() -> None:
-    """A stream does so for each micro-batch."""
-    found = run(
-        "import sys\n"
-        "from pyspark.sql.types import BinaryType, StructField, StructType\n"
-        "from pyspark_tandem_kafka.sink import StreamWriter\n"
-        "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
-        "schema = StructType([StructField('value', BinaryType())])\n"
-        "StreamWriter(given, schema, overwrite=False).__reduce__()\n"
-        "print({'kafka.admin', 'confluent_kafka', 'pyarrow'} & set(sys.modules))"
-    )
-    assert found == "set()"
-
-
 def test_a_worker_without_the_producer_says_what_to_install() -> None:
     found = run(
         "import sys\n"
         "sys.modules['confluent_kafka'] = None\n"
-        "from pyspark.sql.types import BinaryType, StructField, StructType\n"
-        "from pyspark_tandem_kafka.sink import StreamWriter\n"
-        "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
-        "schema = StructType([StructField('value', BinaryType())])\n"
+        f"{SINK}"
         "try:\n"
-        "    StreamWriter(given, schema, overwrite=False).write(iter(()))\n"
+        "    writer.write(iter(()))\n"
         "except ImportError as error:\n"
         "    print(error)"
     )

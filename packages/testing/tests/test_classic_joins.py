@@ -29,58 +29,6 @@ def is_parked(driven: Driven, request: JoinGroup) -> bool:
     return request not in driven.results
 
 
-def test_an_unchanged_follower_gets_the_present_generation_again() -> None:
-    driven = Driven()
-    leader, follower = stable(driven)
-    again = driven.results[driven.join(follower, instance_id="two")]
-    assert (again.error, again.generation, again.leader) == (None, 2, leader)
-    assert (again.member_id, again.members, again.skip_assignment) == (follower, [], False)
-    assert driven.results[driven.sync(follower, 2)].assignment == assignment_of(2, 3)
-    assert driven.heartbeat(leader, 2) is None, "there is no rebalance"
-
-
-def test_a_join_of_the_leader_starts_a_rebalance_even_unchanged() -> None:
-    driven = Driven()
-    leader, follower = stable(driven)
-    again = driven.join(leader)
-    assert is_parked(driven, again)
-    assert driven.heartbeat(follower, 2) is errors.RebalanceInProgressError
-    driven.join(follower, instance_id="two")
-    assert driven.results[again].generation == 3
-
-
-@pytest.mark.parametrize(
-    "protocols",
-    [
-        {"range": subscription(2, 3)},
-        {"range": subscription(), "sticky": b""},
-    ],
-    ids=["metadata", "protocols"],
-)
-def test_a_changed_follower_starts_a_rebalance(
-    protocols: dict[str, bytes],
-) -> None:
-    driven = Driven()
-    leader, follower = stable(driven)
-    assert is_parked(driven, driven.join(follower, instance_id="two", protocols=protocols))
-    assert driven.heartbeat(leader, 2) is errors.RebalanceInProgressError
-
-
-def test_a_new_order_of_protocols_is_a_change() -> None:
-    driven = Driven()
-    both = {"range": b"", "sticky": b""}
-    first = driven.join("", protocols=both)
-    leader = driven.results[first].member_id
-    driven.sync(leader, 1)
-    new_member = driven.join("", protocols=both)
-    driven.join(leader, protocols=both)
-    driven.sync(leader, 2)
-    follower = driven.results[new_member].member_id
-    assert not is_parked(driven, driven.join(follower, protocols=both))
-    turned = dict(reversed(both.items()))
-    assert is_parked(driven, driven.join(follower, protocols=turned))
-
-
 def test_an_unchanged_leader_gets_a_response_at_once_while_syncing() -> None:
     driven = Driven()
     leader, follower = syncing(driven)
@@ -91,14 +39,6 @@ def test_an_unchanged_leader_gets_a_response_at_once_while_syncing() -> None:
     assert waiting not in driven.results, "the delay continues"
     driven.sync(leader, 2, **{follower: assignment_of(1)})
     assert driven.results[waiting].assignment == assignment_of(1)
-
-
-def test_a_change_while_syncing_starts_a_rebalance() -> None:
-    driven = Driven()
-    leader, follower = syncing(driven)
-    waiting = driven.sync(follower, 2)
-    assert is_parked(driven, driven.join(leader, subscription(topics=["more"])))
-    assert driven.results[waiting].error is errors.RebalanceInProgressError
 
 
 def test_a_repeated_join_response_does_not_extend_the_session() -> None:
@@ -122,49 +62,6 @@ def test_a_rejoining_member_keeps_its_assignment() -> None:
     assert members[leader].assignment == b"", "the assignment that was awaited does not come"
 
 
-@pytest.mark.parametrize("may_skip", [True, False])
-def test_a_returning_static_leader_need_not_assign(may_skip: bool) -> None:
-    driven = Driven()
-    first = driven.join("", instance_id="one")
-    leader = driven.results[first].member_id
-    driven.sync(leader, 1, **{leader: assignment_of(0)})
-    back = driven.results[driven.join("", instance_id="one", may_skip=may_skip)]
-    assert (back.error, back.generation, back.skip_assignment) == (None, 1, may_skip)
-    if may_skip:
-        assert (back.leader, len(back.members)) == (back.member_id, 1)
-    else:
-        assert (back.leader, back.members) == (leader, []), "it takes another for the leader"
-    assert driven.results[driven.sync(back.member_id, 1)].assignment == assignment_of(0)
-
-
-def test_a_returning_static_follower_remains_a_follower() -> None:
-    driven = Driven()
-    leader, follower = stable(driven)
-    back = driven.results[driven.join("", instance_id="two")]
-    assert back.member_id != follower
-    assert (back.leader, back.members, back.skip_assignment) == (leader, [], False)
-    assert driven.results[driven.sync(back.member_id, 2)].assignment == assignment_of(2, 3)
-    assert driven.heartbeat(leader, 2) is None
-
-
-def test_a_returning_static_member_with_a_new_vote_starts_a_rebalance() -> None:
-    driven = Driven()
-    both = {"range": b"", "sticky": b""}
-    joined = driven.join("", instance_id="one", protocols=both)
-    driven.sync(driven.results[joined].member_id, 1)
-    turned = dict(reversed(both.items()))
-    back = driven.results[driven.join("", instance_id="one", protocols=turned)]
-    assert (back.generation, back.protocol) == (2, "sticky")
-
-
-def test_a_lone_member_cannot_drop_its_protocol() -> None:
-    driven = Driven()
-    member_id = driven.alone(0)
-    other = driven.join(member_id, protocols={"sticky": b""})
-    assert driven.results[other].error is errors.InconsistentGroupProtocolError
-    assert driven.coordinator.classic.state is ClassicGroupState.STABLE
-
-
 def test_the_first_member_needs_a_protocol_type_and_a_protocol() -> None:
     driven = Driven()
     for fields in ({"protocol_type": ""}, {"protocols": {}}):
@@ -177,15 +74,6 @@ def test_the_first_member_needs_a_protocol_type_and_a_protocol() -> None:
 
 def delayed(delay_ms: int = 3_000) -> Driven:
     return Driven(initial_rebalance_delay_ms=delay_ms)
-
-
-def test_an_empty_group_waits_for_more_members() -> None:
-    driven = delayed()
-    only = driven.join("")
-    driven.sleep(2_999)
-    assert is_parked(driven, only)
-    driven.sleep(1)
-    assert driven.results[only].generation == 1
 
 
 def test_each_new_member_extends_the_initial_delay() -> None:

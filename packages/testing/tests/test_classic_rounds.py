@@ -12,7 +12,7 @@ from kafka import errors
 from packages.testing.tests.driven import Driven, assignment_of
 from tandem_kafka_testing.coordinator.classic import NEW_MEMBER_MS
 from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
-from tandem_kafka_testing.coordinator.requests import Expel, LeaveGroup, SyncGroup
+from tandem_kafka_testing.coordinator.requests import Expel
 from tandem_kafka_testing.coordinator.step import Timer
 
 SESSION_MS = 10_000
@@ -37,19 +37,6 @@ def beat_for(driven: Driven, duration_ms: int, generation: int, *member_ids: str
         for member_id in member_ids:
             driven.heartbeat(member_id, generation)
     driven.sleep(4_999)
-
-
-def test_a_rebalance_waits_for_a_given_id_for_its_session_timeout() -> None:
-    driven = Driven()
-    leader = driven.alone(0)
-    driven.join("", needs_id=True, new_id="mine", session_ms=SESSION_MS)
-    driven.sleep(1_000)
-    waiting = driven.join(leader)
-    driven.sleep(SESSION_MS - 1_001)
-    assert waiting not in driven.results
-    driven.sleep(1)
-    assert driven.results[waiting].generation == 2
-    assert driven.results[driven.join("mine")].error is errors.UnknownMemberIdError
 
 
 def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() -> None:
@@ -119,33 +106,6 @@ def test_a_member_left_out_of_a_lost_generation_and_of_the_one_before_is_still_l
     assert (group.members[static].left_out_of, group.generation) == (3, 3)
 
 
-def test_a_rebalance_that_no_member_joins_continues() -> None:
-    driven = Driven()
-    first = driven.join("", instance_id="one", rebalance_ms=5_000)
-    only = str(driven.results[first].member_id)
-    driven.sync(only, 1)
-    idle = driven.join("", needs_id=True)
-    assert driven.ask(LeaveGroup(member_id=driven.results[idle].member_id)) is None
-    for _ in range(3):
-        driven.sleep(5_000)
-        assert driven.heartbeat(only, 1) is errors.RebalanceInProgressError
-    again = driven.results[driven.join(only, instance_id="one")]
-    assert (again.generation, again.leader) == (2, only)
-
-
-def test_a_member_that_does_not_sync_in_time_is_removed() -> None:
-    driven = Driven()
-    leader, follower = pair(driven)
-    driven.join(leader)
-    driven.join(follower)
-    driven.sync(leader, 3, **{leader: assignment_of(0)})
-    beat_for(driven, REBALANCE_MS, 3, leader, follower)
-    assert driven.heartbeat(leader, 3) is None
-    driven.sleep(1)
-    assert driven.heartbeat(leader, 3) is errors.RebalanceInProgressError
-    assert driven.heartbeat(follower, 3) is errors.UnknownMemberIdError
-
-
 def test_a_member_that_synced_in_time_stays() -> None:
     driven = Driven()
     leader, follower = pair(driven)
@@ -201,13 +161,3 @@ def test_a_new_member_with_a_parked_join_expires_in_the_end() -> None:
         driven.sleep(5_000)
     assert driven.results[new_member].error is errors.UnknownMemberIdError
     assert driven.coordinator.classic.state is ClassicGroupState.JOINING
-
-
-def test_a_sync_with_another_protocol_is_rejected() -> None:
-    driven = Driven()
-    leader = driven.alone(0)
-    for protocol in (None, "range"):
-        asked = SyncGroup(member_id=leader, generation=1, protocol=protocol)
-        assert driven.ask(asked).error is None
-    asked = SyncGroup(member_id=leader, generation=1, protocol="other")
-    assert driven.ask(asked).error is errors.InconsistentGroupProtocolError

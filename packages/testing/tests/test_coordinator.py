@@ -6,13 +6,9 @@ import pytest
 from kafka import errors
 
 from packages.testing.tests.driven import Driven, assignment_of, orders, subscription
-from tandem_kafka.errors import InvalidRegularExpressionError
 from tandem_kafka_testing.coordinator.classic_group_member import ClassicGroupState
-from tandem_kafka_testing.coordinator.coordinator import GroupCoordinator
-from tandem_kafka_testing.coordinator.members import MemberState
 from tandem_kafka_testing.coordinator.records import GroupMetadata, OffsetCommit
 from tandem_kafka_testing.coordinator.requests import Expel, ForgetTopic, LeaveGroup
-from tandem_kafka_testing.coordinator.step import Timer
 
 
 def two(driven: Driven) -> tuple[str, str]:
@@ -28,46 +24,6 @@ def two(driven: Driven) -> tuple[str, str]:
 
 
 # --- classic groups ------------------------------------------------------------------------------
-
-
-@pytest.mark.design("000", "Co-ordinator 5")
-def test_a_join_is_parked_until_all_members_have_joined() -> None:
-    driven = Driven()
-    first = driven.alone(0, 1, 2, 3)
-    new_member = driven.join("")
-    assert new_member not in driven.results
-    assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
-    again = driven.join(first)
-    assert driven.results[new_member].generation == driven.results[again].generation == 2
-    assert driven.results[again].leader == first, "the leader stays"
-    assert len(driven.results[again].members) == 2
-    assert driven.results[new_member].members == [], "for the leader alone"
-
-
-def test_a_sync_is_parked_until_the_leader_syncs() -> None:
-    driven = Driven()
-    first = driven.alone(0, 1, 2, 3)
-    new_member = driven.join("")
-    driven.join(first)
-    second = driven.results[new_member].member_id
-    waiting = driven.sync(second, 2)
-    assert waiting not in driven.results
-    driven.sync(first, 2, **{second: assignment_of(3)})
-    assert driven.results[waiting].assignment == assignment_of(3)
-    assert driven.coordinator.classic.members[first].assignment == b""
-
-
-def test_a_timer_ends_the_wait_for_members_that_do_not_join() -> None:
-    driven = Driven()
-    first = driven.alone()
-    new_member = driven.join("", rebalance_ms=20_000)
-    driven.sleep(7_000)
-    assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
-    driven.sleep(9_999)
-    assert new_member not in driven.results
-    driven.sleep(1)
-    assert driven.results[new_member].generation == 2, "the session of the first is over"
-    assert driven.heartbeat(first, 1) is errors.UnknownMemberIdError
 
 
 def test_an_expelled_member_gets_responses_to_its_parked_requests() -> None:
@@ -99,25 +55,6 @@ def test_the_protocol_is_the_one_most_members_vote_for() -> None:
         names = votes[[r.new_id for r in joins].index(member_id)]
         again = driven.join(member_id, protocols=dict.fromkeys(names, b""))
     assert driven.results[again].protocol == "sticky"
-
-
-def test_an_unused_member_id_can_leave() -> None:
-    driven = Driven()
-    asked = driven.join("", needs_id=True, new_id="mine")
-    assert driven.results[asked].error is errors.MemberIdRequiredError
-    assert driven.ask(LeaveGroup(member_id="mine")) is None
-    joined = driven.join("mine")
-    assert driven.results[joined].error is errors.UnknownMemberIdError
-
-
-def test_a_static_member_can_be_removed_by_its_instance_id() -> None:
-    driven = Driven()
-    driven.join("", instance_id="one")
-    assert driven.ask(LeaveGroup(member_id="other", instance_id="one")) is (
-        errors.FencedInstanceIdError
-    )
-    assert driven.ask(LeaveGroup(member_id="", instance_id="one")) is None
-    assert not driven.coordinator.classic.members
 
 
 # --- the log of classic groups and offsets -------------------------------------------------------
@@ -190,42 +127,6 @@ def test_the_last_records_can_be_lost() -> None:
 # --- KIP-848 groups ------------------------------------------------------------------------------
 
 
-def test_a_partition_is_reassigned_after_its_owner_has_revoked_it() -> None:
-    driven = Driven()
-    assert driven.beat("a", 0).assigned == orders(0, 1, 2, 3)
-    assert driven.beat("b", 0).assigned == orders()
-    kept = driven.beat("a", 1).assigned
-    assert len(kept) == 2
-    assert driven.beat("b", 2).assigned is None, "a has not revoked yet"
-    assert driven.beat("a", 1, owned=kept).epoch == 2
-    assert driven.beat("b", 2).assigned == orders(0, 1, 2, 3) - kept
-
-
-def test_a_timer_removes_a_member_that_does_not_revoke_in_time() -> None:
-    driven = Driven(session_timeout_ms=1_000_000)
-    driven.beat("a", 0)
-    driven.beat("b", 0)
-    driven.beat("a", 1)
-    assert driven.coordinator.consumer.members["a"].state is MemberState.UNREVOKED
-    driven.sleep(59_999)
-    assert "a" in driven.coordinator.consumer.members
-    driven.sleep(1)
-    assert driven.beat("a", 1).error is errors.UnknownMemberIdError
-    assert driven.beat("b", 2).assigned == orders(0, 1, 2, 3)
-
-
-@pytest.mark.design("001", "Broker Configurations")
-def test_a_timer_ends_a_session() -> None:
-    driven = Driven(session_timeout_ms=6_000)
-    driven.beat("a", 0)
-    driven.sleep(5_999)
-    assert driven.beat("a", 1).error is None
-    driven.sleep(5_999)
-    assert "a" in driven.coordinator.consumer.members
-    driven.sleep(1)
-    assert "a" not in driven.coordinator.consumer.members
-
-
 def test_a_member_with_missing_records_is_not_restored() -> None:
     driven = Driven()
     driven.beat("a", 0)
@@ -266,18 +167,3 @@ def test_an_empty_classic_group_is_not_a_kip_848_group() -> None:
     driven.ask(LeaveGroup(member_id=driven.alone()))
     assert driven.beat("m", 3).error is errors.GroupIdNotFoundError
     assert driven.beat("m", 0).error is None
-
-
-def test_a_member_with_an_invalid_expression_does_not_join() -> None:
-    driven = Driven()
-    assert driven.beat("m", 0, regex="orders(").error is InvalidRegularExpressionError
-    assert driven.beat("m", 1).error is errors.GroupIdNotFoundError
-    epoch = driven.beat("m", 0, regex="ord.*").epoch
-    assert driven.beat("m", epoch, regex="orders(").error is InvalidRegularExpressionError
-    assert driven.coordinator.consumer.members["m"].regex == "ord.*"
-
-
-def test_an_unknown_timer_is_rejected() -> None:
-    coordinator = GroupCoordinator(dict)
-    with pytest.raises(ValueError, match="no timer of the kind 'tea'"):
-        coordinator.expire(Timer(0, "tea"), 0)

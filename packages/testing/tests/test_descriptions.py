@@ -31,22 +31,7 @@ NOT_FOUND = errors.GroupIdNotFoundError.errno, ""
 
 
 @pytest.mark.design("001", "Describe")
-def test_describing_an_unknown_group_reports_not_found() -> None:
-    world = Coordinated()
-    assert error_and_state(world) == NOT_FOUND
-    assert world.beat("nobody", 3).error_code == errors.GroupIdNotFoundError.errno
-    assert error_and_state(world) == NOT_FOUND, "asking for it does not bring it into being"
-
-
-@pytest.mark.design("001", "Describe")
-def test_describing_a_classic_group_reports_not_found() -> None:
-    world = Coordinated()
-    join_classic(world)
-    assert error_and_state(world) == NOT_FOUND
-
-
-@pytest.mark.design("001", "Describe")
-def test_describing_a_group_with_offsets_only_reports_not_found() -> None:
+def test_a_group_with_offsets_only_is_not_described() -> None:
     world = Coordinated()
     offsets = {TopicPartition("orders", 0): (3, -1, "")}
     world.cluster.coordination.execute(
@@ -56,12 +41,10 @@ def test_describing_a_group_with_offsets_only_reports_not_found() -> None:
 
 
 @pytest.mark.design("001", "Describe")
-def test_a_described_group_without_members_is_empty_until_it_is_deleted() -> None:
+def test_an_empty_group_is_described_by_the_next_coordinator_until_it_is_classic() -> None:
     world = Coordinated()
     world.join("a")
-    assert error_and_state(world)[0] == 0
     world.beat("a", -1)
-    assert error_and_state(world) == (0, "Empty")
     world.fail_over()
     assert error_and_state(world) == (0, "Empty")
     join_classic(world)

@@ -6,7 +6,6 @@ from kafka import errors
 
 from packages.testing.tests.driven import Driven, orders, subscription
 from tandem_kafka_testing.coordinator.members import MemberState
-from tandem_kafka_testing.coordinator.requests import FetchOffsets, JoinGroup
 
 
 def pair(driven: Driven) -> None:
@@ -107,31 +106,6 @@ def test_an_old_target_assigns_no_unsubscribed_partitions() -> None:
     driven.beat("a", 1, topics=frozenset(["orders"]))
     driven.beat("a", 1, owned=orders(0, 1, 2, 3))
     assert driven.coordinator.consumer.members["a"].assigned == orders(0, 1, 2, 3)
-
-
-def test_a_lookup_of_offsets_with_a_member_id_needs_its_epoch() -> None:
-    driven = Driven()
-    assert driven.ask(FetchOffsets(member_id="x", epoch=3)).error is None, "there is no group"
-    driven.beat("a", 0)
-    driven.join("", subscription(), new_id="classic")
-    for member_id, epoch, error in (
-        (None, -1, None),
-        ("a", 1, None),
-        ("a", 0, errors.StaleMemberEpochError),
-        ("classic", 9, errors.IllegalGenerationError),
-        ("x", 1, errors.UnknownMemberIdError),
-        ("", -1, errors.UnknownMemberIdError),
-    ):
-        answer = driven.ask(FetchOffsets(member_id=member_id, epoch=epoch))
-        assert answer.error is error, (member_id, epoch)
-
-
-def test_a_commit_with_membership_in_an_unknown_group_is_rejected() -> None:
-    driven = Driven()
-    assert driven.commit("x", 3, p0=1) is errors.GroupIdNotFoundError
-    assert driven.commit("x", 3, producer_id=1, p0=1) is errors.IllegalGenerationError
-    driven.ask(JoinGroup(member_id="", session_ms=10_000, rebalance_ms=1_000, protocols={"a": b""}))
-    assert driven.commit("x", 3, p0=1) is errors.UnknownMemberIdError
 
 
 def test_a_commit_may_have_an_older_epoch_of_the_same_assignment() -> None:

@@ -125,13 +125,6 @@ def test_a_group_with_malformed_metadata_is_not_upgraded() -> None:
     assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
 
 
-def test_only_a_joining_member_converts_a_group() -> None:
-    driven = Driven()
-    driven.alone()
-    assert driven.beat("m", 3).error is errors.GroupIdNotFoundError
-    assert driven.beat("m", -1).error is errors.GroupIdNotFoundError
-
-
 # --- in between ----------------------------------------------------------------------------------
 
 
@@ -282,14 +275,3 @@ def test_stale_ownership_is_known_through_all_conversions() -> None:
         free = frozenset() if epoch == 2 else driven.coordinator.consumer.members["m"].assigned
         assert driven.coordinator.consumer.stale_ownership == {first: free}
         assert driven.beat("m", -1).error is None
-
-
-def test_a_kip_848_member_can_be_removed_by_leave_group() -> None:
-    driven = Driven()
-    driven.beat("m", 0)
-    driven.beat("n", 0, instance_id="one")
-    assert driven.ask(LeaveGroup(member_id="", instance_id="one")) is None
-    assert driven.ask(LeaveGroup(member_id="m", instance_id="one")) is errors.UnknownMemberIdError
-    assert set(driven.coordinator.consumer.members) == {"m"}
-    assert driven.ask(LeaveGroup(member_id="m")) is None
-    assert not driven.coordinator.consumer.members

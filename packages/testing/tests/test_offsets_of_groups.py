@@ -23,22 +23,6 @@ RETENTION: dict[str, Any] = {
 # --- transactions --------------------------------------------------------------------------------
 
 
-def test_offsets_of_a_transaction_are_applied_when_it_commits() -> None:
-    driven = Driven()
-    assert driven.commit("", -1, p0=3, p1=3) is None
-    assert driven.commit("", -1, producer_id=7, p0=8) is None
-    assert (driven.committed(), driven.unstable()) == ({0: 3, 1: 3}, {0})
-    driven.end(7, committed=True)
-    assert (driven.committed(), driven.unstable()) == ({0: 8, 1: 3}, set())
-
-
-def test_offsets_of_an_aborted_transaction_are_dropped() -> None:
-    driven = Driven()
-    driven.commit("", -1, producer_id=7, p0=8)
-    driven.end(7, committed=False)
-    assert (driven.committed(), driven.unstable()) == ({}, set())
-
-
 def test_a_later_commit_outside_the_transaction_wins() -> None:
     driven = Driven()
     driven.commit("", -1, producer_id=7, p0=8, p1=8)
@@ -58,20 +42,6 @@ def test_the_next_coordinator_knows_of_open_transactions() -> None:
     driven.end(7, committed=True)
     driven.fail_over()
     assert (driven.committed(), driven.unstable()) == ({0: 8, 1: 9}, set())
-
-
-def test_a_transaction_commits_for_members_at_their_generation() -> None:
-    driven = Driven()
-    classic = driven.alone()
-    assert driven.commit(classic, 7, producer_id=7, p0=1) is errors.IllegalGenerationError
-    assert driven.commit("x", 1, producer_id=7, p0=1) is errors.UnknownMemberIdError
-    assert driven.commit(classic, 1, producer_id=7, p0=1) is None
-    assert driven.commit("", -1, producer_id=7, p1=1) is None, "old producers do not say for whom"
-    assert driven.commit("", -1, p1=1) is errors.UnknownMemberIdError
-    driven = Driven()
-    driven.beat("m", 0)
-    assert driven.commit("m", 7, producer_id=7, p0=1) is errors.IllegalGenerationError
-    assert driven.commit("m", 7, p0=1) is errors.StaleMemberEpochError
 
 
 # --- retention -----------------------------------------------------------------------------------
@@ -224,10 +194,3 @@ def test_a_group_too_big_for_the_other_protocol_is_not_converted() -> None:
     assert driven.beat("m", 0).error is None
     driven.beat("m", -1)
     assert len(driven.coordinator.consumer.members) == 2, "two are no classic group"
-
-
-def test_an_unused_member_id_expires() -> None:
-    driven = Driven()
-    driven.join("", needs_id=True, new_id="mine", session_ms=10_000)
-    driven.sleep(10_000)
-    assert driven.results[driven.join("mine")].error is errors.UnknownMemberIdError

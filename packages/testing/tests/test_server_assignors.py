@@ -48,47 +48,43 @@ def tps(*numbers: int) -> frozenset[TopicPartition]:
 # --- range ---------------------------------------------------------------------------------------
 
 
-def test_range_gives_runs_and_the_first_one_more() -> None:
-    assert shares(RANGE, {"a": 7}, x="a", y="a", z="a") == {
-        "x": "a0 a1 a2",
-        "y": "a3 a4",
-        "z": "a5 a6",
-    }
-
-
-def test_range_gives_a_member_the_same_numbers_of_each_topic() -> None:
-    assert shares(RANGE, {"a": 3, "b": 3}, x="a b", y="a b") == {
-        "x": "a0 a1 b0 b1",
-        "y": "a2 b2",
-    }
-
-
-def test_range_leaves_surplus_members_without_partitions() -> None:
-    assert shares(RANGE, {"a": 2}, x="a", y="a", z="a") == {"x": "a0", "y": "a1", "z": ""}
-
-
-def test_range_counts_for_each_topic_its_subscribers() -> None:
-    assert shares(RANGE, {"a": 3, "b": 4}, x="a", y="a b", z="b") == {
-        "x": "a0 a1",
-        "y": "a2 b0 b1",
-        "z": "b2 b3",
-    }
-
-
-def test_range_orders_static_members_first_by_instance_id() -> None:
-    topics = frozenset("a")
-    assert shares(
-        RANGE,
-        {"a": 5},
-        m="a",
-        y=MemberSpec("one", topics=topics),
-        x=MemberSpec("two", topics=topics),
-    ) == {"y": "a0 a1", "x": "a2 a3", "m": "a4"}
-
-
-def test_range_ignores_previous_assignments() -> None:
-    had = MemberSpec(topics=frozenset({"orders"}), target=tps(0, 1))
-    assert shares(RANGE, {"orders": 2}, y=had, x="orders") == {"x": "orders0", "y": "orders1"}
+@pytest.mark.parametrize(
+    ("topics", "members", "expected"),
+    [
+        # Runs, and the first one is longer.
+        ({"a": 7}, {"x": "a", "y": "a", "z": "a"}, {"x": "a0 a1 a2", "y": "a3 a4", "z": "a5 a6"}),
+        # A member has the same numbers of each topic.
+        ({"a": 3, "b": 3}, {"x": "a b", "y": "a b"}, {"x": "a0 a1 b0 b1", "y": "a2 b2"}),
+        # More members than partitions.
+        ({"a": 2}, {"x": "a", "y": "a", "z": "a"}, {"x": "a0", "y": "a1", "z": ""}),
+        # Each topic counts its own subscribers.
+        (
+            {"a": 3, "b": 4},
+            {"x": "a", "y": "a b", "z": "b"},
+            {"x": "a0 a1", "y": "a2 b0 b1", "z": "b2 b3"},
+        ),
+        # Static members come first, by their instance ids.
+        (
+            {"a": 5},
+            {
+                "m": "a",
+                "y": MemberSpec("one", topics=frozenset("a")),
+                "x": MemberSpec("two", topics=frozenset("a")),
+            },
+            {"y": "a0 a1", "x": "a2 a3", "m": "a4"},
+        ),
+        # Previous assignments do not count.
+        (
+            {"orders": 2},
+            {"y": MemberSpec(topics=frozenset({"orders"}), target=tps(0, 1)), "x": "orders"},
+            {"x": "orders0", "y": "orders1"},
+        ),
+    ],
+)
+def test_range_gives_runs_of_each_topic_in_the_order_of_members(
+    topics: dict[str, int], members: dict[str, MemberSpec | str], expected: dict[str, str]
+) -> None:
+    assert shares(RANGE, topics, **members) == expected
 
 
 @pytest.mark.parametrize("kind", [UNIFORM, RANGE])
@@ -144,32 +140,6 @@ def in_range(world: Coordinated, *members: str, **fields: Any) -> None:
         assert world.join(member_id, server_assignor="range", **fields).error_code == 0
 
 
-@pytest.mark.design("001", "PartitionAssignor")
-def test_the_group_uses_the_most_requested_assignor() -> None:
-    world = Coordinated()
-    world.join("b")
-    assert world.describe().assignor_name == "uniform"
-    in_range(world, "a")
-    assert world.describe().assignor_name == "range"
-    assert world.targets() == {"a": [0, 1], "b": [2, 3]}
-    world.join("c", server_assignor="uniform")
-    assert world.describe().assignor_name == "uniform", "one each"
-
-
-def test_a_request_applies_from_the_next_target_on() -> None:
-    """As in Kafka: a changed request is stored, without a new target."""
-    world = Coordinated()
-    world.join("b")
-    world.join("a")
-    before, epoch = world.targets(), world.group.epoch
-    assert before == {"b": [0, 1], "a": [2, 3]}
-    assert world.beat("b", server_assignor="range").error_code == 0
-    assert (world.targets(), world.group.epoch) == (before, epoch)
-    world.join("c")
-    assert world.describe().assignor_name == "range"
-    assert world.targets() == {"a": [0, 1], "b": [2], "c": [3]}
-
-
 def test_a_heartbeat_without_an_assignor_keeps_the_request() -> None:
     world = Coordinated()
     in_range(world, "a")
@@ -223,20 +193,6 @@ def test_a_member_that_becomes_classic_keeps_its_requested_assignor() -> None:
     driven.join(first, subscription())
     assert members[first].classic is not None
     assert members[first].server_assignor == "range"
-
-
-def test_an_unknown_assignor_is_always_rejected() -> None:
-    world = Coordinated()
-    rejected = code(errors.UnsupportedAssignorError)
-    for name in ("nobody", ""):
-        assert world.join("a", server_assignor=name).error_code == rejected
-        assert not world.group.exists
-    world.join("a")
-    assert world.beat("a", server_assignor="nobody").error_code == rejected
-    assert world.beat("a", 77, server_assignor="nobody").error_code == rejected, "before its epoch"
-    assert world.beat("a", -1, server_assignor="nobody").error_code == rejected
-    assert world.group.members["a"].server_assignor is None
-    assert world.beat("a").error_code == 0
 
 
 def test_a_rejected_member_does_not_upgrade_a_classic_group() -> None:

@@ -174,19 +174,6 @@ def test_a_broker_has_a_limit_of_sessions(world: Cluster) -> None:
     assert second.fetch(0, [0], max_wait_ms=100).error == 0
 
 
-def test_retention_moves_the_start(world: Cluster) -> None:
-    member = world.member()
-    world.produce(3)
-    world.produce(3)
-    member.fetch(0, [0], max_records=3)
-    world.cluster.delete_records(TP, 5)
-    assert acquired(member.fetch(1)) == ()
-    # Like Kafka, it offers a whole batch of the log; what is deleted is not offered again.
-    assert acquired(member.fetch(2)) == ((3, 5, 1),)
-    member.fetch(-1)
-    assert acquired(member.fetch(0, [0])) == ((5, 5, 2),)
-
-
 @pytest.mark.parametrize(("ago_ms", "first"), [(1_000, 4), (60_000, 2), (3_600_000, 0)])
 def test_a_group_may_begin_at_a_time(world: Cluster, ago_ms: int, first: int) -> None:
     for _ in range(2):

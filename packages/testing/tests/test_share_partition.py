@@ -69,14 +69,6 @@ class Share:
         return count
 
 
-def test_records_are_acquired_once() -> None:
-    share = Share()
-    assert share.acquire(max_records=3) == [(0, 4, 1)]
-    assert share.acquire("other") == [(5, 19, 1)]
-    assert share.acquire() == []
-    assert share.partition.in_flight == 20
-
-
 def test_the_start_moves_over_accepted_and_rejected_records() -> None:
     share = Share()
     share.acquire()
@@ -174,30 +166,6 @@ def test_a_record_is_archived_after_the_last_delivery(
     assert share.partition.start_offset == 5
 
 
-def test_too_many_records_in_flight() -> None:
-    share = Share(batches=6, share_max_record_locks=12)
-    assert share.acquire() == [(0, 14, 1)]
-    assert not share.partition.can_acquire
-    assert share.acquire() == []
-    assert share.acknowledge(3, 3, RELEASE) is None
-    assert share.partition.can_acquire
-    assert share.acquire() == [(3, 3, 2)]
-    assert share.acknowledge(0, 4, ACCEPT) is None
-    assert share.acquire() == [(15, 19, 1)]
-
-
-def test_the_batch_size_cuts_at_batches_of_the_log() -> None:
-    assert Share().acquire(batch_size=7) == [(0, 9, 1), (10, 19, 1)]
-    assert Share().acquire(batch_size=1) == [(0, 4, 1), (5, 9, 1), (10, 14, 1), (15, 19, 1)]
-
-
-def test_the_exact_mode_leaves_the_rest_of_a_batch() -> None:
-    share = Share()
-    assert share.acquire(max_records=3, exact=True) == [(0, 2, 1)]
-    assert share.acquire("other", max_records=3, exact=True) == [(3, 4, 1), (5, 5, 1)]
-    assert share.partition.fetch_offset == 6
-
-
 def test_a_new_leader_offers_what_was_not_acknowledged() -> None:
     share = Share()
     share.acquire(max_records=20)
@@ -215,23 +183,6 @@ def test_a_new_leader_begins_anew_if_nothing_was_written() -> None:
     share.acquire()
     share.partition = SharePartition(share.saved, 15, lambda: share.settings)
     assert share.acquire() == [(15, 19, 1)]
-
-
-def test_aborted_records_are_archived() -> None:
-    share = Share()
-    assert share.acquire(aborted=[Span(5, 9)]) == [(0, 4, 1), (10, 19, 1)]
-    share.partition.release("m")
-    assert share.acquire() == [(0, 4, 2), (10, 19, 2)]
-
-
-def test_deleted_records_are_not_offered_again() -> None:
-    share = Share()
-    share.acquire(max_records=10)
-    share.partition.begin_at(7)
-    assert share.acknowledge(0, 6, ACCEPT) is None
-    share.partition.release("m")
-    assert share.partition.fetch_offset == 7
-    assert share.acquire(max_records=3) == [(7, 9, 2)]
 
 
 def test_a_compacted_batch_is_not_waited_for() -> None:

@@ -38,21 +38,6 @@ def test_a_marker_is_a_control_batch_that_kafka_python_reads() -> None:
     assert control.commit
 
 
-def test_the_last_stable_offset_is_the_start_of_the_first_open_transaction() -> None:
-    log = PartitionLog()
-    log.append([b"plain"], 0, NOW)
-    assert log.last_stable_offset == 1
-    log.append([b"a"], 0, NOW, producer_id=7)
-    log.append([b"b"], 0, NOW, producer_id=8)
-    log.append([b"a"], 0, NOW, producer_id=7)
-    assert log.last_stable_offset == 1
-    log.end_transaction(7, "commit", 0, NOW)
-    assert log.last_stable_offset == 2
-    assert [batch.base_offset for batch in log.read(0, 10_000, log.last_stable_offset)] == [0, 1]
-    log.end_transaction(8, "abort", 0, NOW)
-    assert log.last_stable_offset == log.end_offset == 6
-
-
 def test_a_read_returns_the_aborted_transactions_in_its_range() -> None:
     log = PartitionLog()
     log.append([b"a", b"a"], 0, NOW, producer_id=7)

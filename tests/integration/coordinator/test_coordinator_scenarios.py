@@ -108,7 +108,7 @@ def test_a_rejoin_without_a_member_id_waits_for_the_former_member(raw: RawWorld)
     assert pair.follower.beat(3) == "UnknownMemberIdError"
 
 
-@pytest.mark.design("000", "Consumer id assignment 3")
+@pytest.mark.design("000", "Consumer id assignment 3", "Co-ordinator 5")
 def test_each_join_without_a_member_id_gets_its_own(raw: RawWorld) -> None:
     pair = Pair(raw)
     for each in pair.new_members:

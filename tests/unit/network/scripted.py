@@ -248,6 +248,13 @@ class Network:
         self.client.add(unsent)
         return unsent
 
+    def send(self, number: int = 1, **fields: Any) -> tuple[UnsentRequest, Sent]:
+        """Send one request over a new connection, the `number`th; return what is in flight."""
+        unsent = self.request(**fields)
+        self.iterate()
+        (sent,) = self.make_ready(number)
+        return unsent, sent
+
     def iterate(self, *, after_ms: int = 0) -> int:
         self.now_ms += after_ms
         wait_ms = self.client.prepare(self.now_ms)

@@ -18,6 +18,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.network.offloading import MAX_CONCURRENT
 from tandem_kafka.network.oidc import OidcTokens
+from tandem_kafka.network.request import UnsentRequest
 from tandem_kafka.wire.messages import SaslAuthenticateResponse, SaslHandshakeResponse
 from tests.unit.network.scripted import (
     VERSIONS,
@@ -71,6 +72,22 @@ def begin(network: Network) -> Sent:
     (handshake,) = network.transport.take_sent()
     assert (handshake.api_key, handshake.version) == (17, 1)
     return handshake
+
+
+def log_in(network: Network, mechanism: str) -> tuple[UnsentRequest, list[Sent]]:
+    """Let a request begin a login; return it and what follows the handshake."""
+    unsent = network.request()
+    network.respond(begin(network), handshake_response(mechanism))
+    return unsent, network.transport.take_sent()
+
+
+def log_in_with_token(network: Network) -> tuple[UnsentRequest, list[Sent]]:
+    """The same, with a token of the provider on another thread."""
+    unsent, sent = log_in(network, "OAUTHBEARER")
+    assert sent == []
+    network.driver.run()
+    network.iterate()
+    return unsent, network.transport.take_sent()
 
 
 def test_plain() -> None:
@@ -163,9 +180,7 @@ def scram_server(
 )
 def test_scram(mechanism: str, user: str, sent_name: bytes) -> None:
     network = Network(**PLAIN | {"sasl_mechanism": mechanism, "sasl_plain_username": user})
-    network.request()
-    network.respond(begin(network), handshake_response(mechanism))
-    (first,) = network.transport.take_sent()
+    _, (first,) = log_in(network, mechanism)
     assert token_of(first).startswith(b"n,,n=" + sent_name + b",r=")
     response, finish = scram_server(mechanism, b"wonderland", token_of(first))
     network.respond(first, token_response(response))
@@ -191,9 +206,7 @@ def test_scram(mechanism: str, user: str, sent_name: bytes) -> None:
 )
 def test_scram_sends_no_proof_that_tells_the_password(challenge: dict[str, Any], told: str) -> None:
     network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
-    unsent = network.request()
-    network.respond(begin(network), handshake_response("SCRAM-SHA-256"))
-    (first,) = network.transport.take_sent()
+    unsent, (first,) = log_in(network, "SCRAM-SHA-256")
     response, _ = scram_server("SCRAM-SHA-256", b"wonderland", token_of(first), **challenge)
     network.respond(first, token_response(response))
     while network.driver.tasks:
@@ -206,9 +219,7 @@ def test_scram_sends_no_proof_that_tells_the_password(challenge: dict[str, Any],
 
 def test_scram_with_many_iterations_is_computed_on_another_thread() -> None:
     network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
-    network.request()
-    network.respond(begin(network), handshake_response("SCRAM-SHA-256"))
-    (first,) = network.transport.take_sent()
+    _, (first,) = log_in(network, "SCRAM-SHA-256")
     response, finish = scram_server(
         "SCRAM-SHA-256", b"wonderland", token_of(first), iterations=b"16385"
     )
@@ -222,9 +233,7 @@ def test_scram_with_many_iterations_is_computed_on_another_thread() -> None:
 
 def test_scram_detects_a_server_that_does_not_know_the_password() -> None:
     network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
-    unsent = network.request()
-    network.respond(begin(network), handshake_response("SCRAM-SHA-256"))
-    (first,) = network.transport.take_sent()
+    unsent, (first,) = log_in(network, "SCRAM-SHA-256")
     response, _ = scram_server("SCRAM-SHA-256", b"wonderland", token_of(first))
     network.respond(first, token_response(response))
     (final,) = network.transport.take_sent()
@@ -276,9 +285,7 @@ def oauth(provider: object) -> Network:
 )
 def test_a_token_provider_runs_on_another_thread(provider: object, sent: bytes) -> None:
     network = oauth(provider)
-    network.request()
-    network.respond(begin(network), handshake_response("OAUTHBEARER"))
-    assert network.transport.take_sent() == []
+    assert log_in(network, "OAUTHBEARER")[1] == []
     assert len(network.driver.tasks) == 1
     network.driver.run()
     assert network.transport.wakeups == 1
@@ -295,10 +302,7 @@ def test_a_token_provider_runs_on_another_thread(provider: object, sent: bytes) 
 
 def test_a_failing_token_provider_is_an_authentication_failure() -> None:
     network = oauth(Tokens(OSError("the token server is down")))
-    unsent = network.request()
-    network.respond(begin(network), handshake_response("OAUTHBEARER"))
-    network.driver.run()
-    network.iterate()
+    unsent, _ = log_in_with_token(network)
     assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
     assert "OSError: the token server is down" in str(error_of(unsent))
 
@@ -321,11 +325,7 @@ def test_a_rejected_token_of_oidc_is_discarded() -> None:
 
     tokens = Rejected()
     network = oauth(tokens)
-    network.request()
-    network.respond(begin(network), handshake_response("OAUTHBEARER"))
-    network.driver.run()
-    network.iterate()
-    (token,) = network.transport.take_sent()
+    _, (token,) = log_in_with_token(network)
     assert tokens.discarded == 0
     network.respond(token, token_response(error_code=58, message="expired"))
     assert tokens.discarded == 1
@@ -343,10 +343,7 @@ def test_a_rejected_token_of_oidc_is_discarded() -> None:
 )
 def test_the_result_of_a_token_provider_is_checked(provider: object, message: str) -> None:
     network = oauth(provider)
-    unsent = network.request()
-    network.respond(begin(network), handshake_response("OAUTHBEARER"))
-    network.driver.run()
-    network.iterate()
+    unsent, _ = log_in_with_token(network)
     assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
     assert f"sasl_oauth_token_provider: {message}" in str(error_of(unsent))
     assert "t0ken" not in str(error_of(unsent))
@@ -354,8 +351,7 @@ def test_the_result_of_a_token_provider_is_checked(provider: object, message: st
 
 def test_a_hanging_token_provider_is_bounded() -> None:
     network = oauth(Tokens("secret"))
-    unsent = network.request()
-    network.respond(begin(network), handshake_response("OAUTHBEARER"))
+    unsent, _ = log_in(network, "OAUTHBEARER")
     network.iterate(after_ms=1200)
     assert isinstance(error_of(unsent), KafkaConnectionError)
     assert "authenticating" in str(error_of(unsent))
@@ -374,12 +370,10 @@ def test_connections_that_wait_for_a_token_share_one_call() -> None:
     provider = Tokens("secret")
     network = oauth(provider)
     for _ in range(20):
-        network.request()
-        network.respond(begin(network), handshake_response("OAUTHBEARER"))
+        log_in(network, "OAUTHBEARER")
         give_up(network)
     assert len(network.driver.tasks) == 1
-    network.request()
-    network.respond(begin(network), handshake_response("OAUTHBEARER"))
+    log_in(network, "OAUTHBEARER")
     assert len(network.driver.tasks) == 1
     network.driver.run()
     network.iterate()
@@ -392,11 +386,7 @@ def test_each_connection_requests_its_own_token_if_no_call_is_running() -> None:
     provider = Tokens("secret")
     network = oauth(provider)
     for calls in (1, 2):
-        network.request()
-        network.respond(begin(network), handshake_response("OAUTHBEARER"))
-        network.driver.run()
-        network.iterate()
-        (token,) = network.transport.take_sent()
+        _, (token,) = log_in_with_token(network)
         network.respond(token, token_response(error_code=58, message="expired"))
         assert provider.calls == calls
         give_up(network)
@@ -434,12 +424,10 @@ def test_hanging_mechanisms_use_a_limited_number_of_threads(
         socket_connection_setup_timeout_ms=1000,
     )
     for _ in range(20):
-        network.request()
-        network.respond(begin(network), handshake_response("STUCK"))
+        log_in(network, "STUCK")
         give_up(network)
     assert len(network.driver.tasks) == MAX_CONCURRENT
-    network.request()
-    network.respond(begin(network), handshake_response("STUCK"))
+    log_in(network, "STUCK")
     network.driver.run()  # they return in the end
     network.iterate()
     assert len(network.driver.tasks) == 1, "abandoned callbacks are not counted"

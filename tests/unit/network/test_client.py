@@ -192,9 +192,7 @@ def test_bootstrap_connections_are_closed_once_brokers_are_known() -> None:
 
 def test_a_throttled_connection_waits() -> None:
     network = Network()
-    network.request()
-    network.iterate()
-    (sent,) = network.make_ready(1)
+    _, sent = network.send()
     network.respond(sent, metadata_response(throttle=300))
     network.request()
     assert network.iterate() == 300
@@ -206,9 +204,7 @@ def test_a_throttled_connection_waits() -> None:
 
 def test_idle_connections_are_closed_and_reopened() -> None:
     network = Network(connections_max_idle_ms=1000)
-    network.request()
-    network.iterate()
-    (sent,) = network.make_ready(1)
+    _, sent = network.send()
     network.respond(sent, metadata_response())
     assert network.iterate() == 1000
     network.iterate(after_ms=999)
@@ -222,9 +218,7 @@ def test_idle_connections_are_closed_and_reopened() -> None:
 
 def test_closing_of_idle_connections_can_be_disabled() -> None:
     network = Network(connections_max_idle_ms=-1)
-    network.request()
-    network.iterate()
-    (sent,) = network.make_ready(1)
+    _, sent = network.send()
     network.respond(sent, metadata_response())
     assert network.iterate(after_ms=10**9) == FOREVER_MS
     assert network.transport.open == {1}
@@ -232,9 +226,7 @@ def test_closing_of_idle_connections_can_be_disabled() -> None:
 
 def test_a_moved_broker_gets_new_connections_immediately() -> None:
     network = Network()
-    in_flight = network.request()
-    network.iterate()
-    network.make_ready(1)
+    in_flight, _ = network.send()
     moved = Node(1, "10.0.0.77", 9093)
     network.nodes.known = [moved]
     assert network.iterate() == 0
@@ -260,9 +252,7 @@ def test_moving_ends_the_backoff() -> None:
 
 def test_disconnect_fails_requests_in_flight_in_the_next_iteration() -> None:
     network = Network()
-    unsent = network.request()
-    network.iterate()
-    network.make_ready(1)
+    unsent, _ = network.send()
     network.client.disconnect(1)
     assert not unsent.future.done
     assert network.iterate() == 0
@@ -272,9 +262,7 @@ def test_disconnect_fails_requests_in_flight_in_the_next_iteration() -> None:
 
 def test_close_fails_everything() -> None:
     network = Network()
-    in_flight = network.request()
-    network.iterate()
-    network.make_ready(1)
+    in_flight, _ = network.send()
     queued, anywhere = network.request(NODE_2), network.request(None)
     network.client.close()
     for unsent in (in_flight, queued, anywhere):
@@ -285,9 +273,7 @@ def test_close_fails_everything() -> None:
 
 def test_events_of_closed_connections_are_ignored() -> None:
     network = Network()
-    network.request()
-    network.iterate()
-    (sent,) = network.make_ready(1)
+    _, sent = network.send()
     network.client.disconnect(1)
     network.deliver(FrameReceived(1, frame_of(sent, metadata_response())))
     assert network.client.counters.responses_received == 0
@@ -295,13 +281,9 @@ def test_events_of_closed_connections_are_ignored() -> None:
 
 def test_the_end_of_a_former_connection_leaves_the_present_one() -> None:
     network = Network()
-    network.request()
-    network.iterate()
-    network.make_ready(1)
+    network.send()
     network.client.disconnect(1)
-    late = network.request()
-    network.iterate()
-    (sent,) = network.make_ready(2)
+    late, sent = network.send(2)
     network.cut(1)
     assert not late.future.done
     network.request()
@@ -325,9 +307,7 @@ def test_the_request_with_the_earliest_deadline_times_out_first() -> None:
 
 def test_a_callback_may_add_and_disconnect() -> None:
     network = Network()
-    first = network.request()
-    network.iterate()
-    (sent,) = network.make_ready(1)
+    first, sent = network.send()
     added = []
 
     def callback(_: object) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from kafka.errors import RequestTimedOutError
@@ -69,9 +70,7 @@ def test_the_end_of_a_connection_is_told_behind_its_last_response(*, idle: bool)
     """Who heard of it before the response, or never of an idle one, took it for open."""
     network, told = Network(connections_max_idle_ms=1000), list[object]()
     network.client.lost = lambda key: told.append((key, request.future.done))
-    request = network.request()
-    network.iterate()
-    (sent,) = network.make_ready(1)
+    request, sent = network.send()
     last = FrameReceived(1, frame_of(sent, metadata_response()))
     network.deliver(last, *[] if idle else [ConnectionClosed(1, KafkaConnectionError("cut"))])
     network.iterate()
@@ -201,24 +200,24 @@ def test_a_name_without_address_fails_queued_requests() -> None:
     assert "cannot resolve kafka.example (port 9092): Name or service" in str(error_of(unsent))
 
 
-def test_an_invalid_frame_fails_its_own_request() -> None:
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        (FrameReceived(1, memoryview(b"\0\0\0\2\0")), KafkaProtocolError),
+        (
+            ConnectionClosed(1, InvalidReceiveError("too large: receive_message_max_bytes")),
+            InvalidReceiveError,
+        ),
+    ],
+    ids=["invalid", "oversize"],
+)
+def test_an_unusable_response_fails_its_own_request(event: Any, error: type[Exception]) -> None:
     network = Network()
     guilty, innocent = network.request(), network.request()
     network.iterate()
     network.make_ready(1)
-    network.deliver(FrameReceived(1, memoryview(b"\0\0\0\2\0")))
-    assert isinstance(error_of(guilty), KafkaProtocolError)
-    assert isinstance(error_of(innocent), KafkaConnectionError)
-    assert network.transport.open == set()
-
-
-def test_an_oversize_response_fails_its_own_request() -> None:
-    network = Network()
-    guilty, innocent = network.request(), network.request()
-    network.iterate()
-    network.make_ready(1)
-    network.cut(1, InvalidReceiveError("too large: receive_message_max_bytes"))
-    assert isinstance(error_of(guilty), InvalidReceiveError)
+    network.deliver(event)
+    assert isinstance(error_of(guilty), error)
     assert isinstance(error_of(innocent), KafkaConnectionError)
 
 

@@ -224,40 +224,17 @@ def test_only_a_message_that_cannot_be_encoded_fails() -> None:
     assert connection.frames == []
 
 
-def test_throttling_is_applied() -> None:
-    connection = ready()
-    connection.send(unsent(), 0)
-    (sent,) = take_sent(connection)
-    connection.receive(frame_of(sent, metadata_response(throttle=300)), 1000)
-    assert connection.throttled_until_ms == 1300
-
-
-def test_throttling_is_limited_to_half_a_minute() -> None:
+@pytest.mark.parametrize(("throttle_ms", "lasts_ms"), [(300, 300), (2**31 - 1, 30_000)])
+def test_throttling_delays_a_connection_and_its_deadlines(throttle_ms: int, lasts_ms: int) -> None:
     """A corrupted throttle time must not silence a connection for weeks."""
     connection = ready()
-    connection.send(unsent(), 0)
-    (sent,) = take_sent(connection)
-    connection.receive(frame_of(sent, metadata_response(throttle=2**31 - 1)), 1000)
-    assert connection.throttled_until_ms == 31_000
-
-
-def test_throttling_extends_deadlines_of_requests_in_flight() -> None:
-    connection = ready()
     for _ in range(2):
         connection.send(unsent(timeout_ms=1_000), 0)
     first, _second = take_sent(connection)
-    connection.receive(frame_of(first, metadata_response(throttle=300)), 500)
-    assert not connection.overdue(1_299)
-    assert connection.overdue(1_300)
-
-
-def test_an_absurd_throttle_time_does_not_block_a_connection_forever() -> None:
-    connection = ready()
-    for _ in range(2):
-        connection.send(unsent(timeout_ms=1_000), 0)
-    first, _second = take_sent(connection)
-    connection.receive(frame_of(first, metadata_response(throttle=2**31 - 1)), 500)
-    assert connection.overdue(31_000)
+    connection.receive(frame_of(first, metadata_response(throttle=throttle_ms)), 500)
+    assert connection.throttled_until_ms == 500 + lasts_ms
+    assert not connection.overdue(1_000 + lasts_ms - 1)
+    assert connection.overdue(1_000 + lasts_ms)
 
 
 def test_old_versions_need_no_wait() -> None:

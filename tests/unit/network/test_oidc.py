@@ -145,10 +145,9 @@ def test_the_lifetime_is_that_of_the_response_or_of_the_token(
     assert tokens.token() != first
 
 
-def test_the_lifetime_begins_when_the_token_is_requested(
-    make: Make, server: TokenServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or a slow endpoint would make tokens look valid longer than they are."""
+@pytest.fixture
+def slow(server: TokenServer, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the endpoint take five seconds for each token."""
     answer = server.answer
 
     def slowly(*request: Any) -> tuple[int, bytes]:
@@ -156,6 +155,11 @@ def test_the_lifetime_begins_when_the_token_is_requested(
         return answer(*request)
 
     monkeypatch.setattr(server, "answer", slowly)
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_lifetime_begins_when_the_token_is_requested(make: Make, clock: Clock) -> None:
+    """Or a slow endpoint would make tokens look valid longer than they are."""
     begin_ms = clock.ms
     tokens = make()
     first = tokens.token()
@@ -165,16 +169,10 @@ def test_the_lifetime_begins_when_the_token_is_requested(
     assert tokens.token() != first
 
 
+@pytest.mark.usefixtures("slow")
 def test_the_end_of_a_token_is_counted_from_its_request_too(
-    make: Make, server: TokenServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    make: Make, server: TokenServer, clock: Clock
 ) -> None:
-    answer = server.answer
-
-    def slowly(*request: Any) -> tuple[int, bytes]:
-        clock.ms += 5_000
-        return answer(*request)
-
-    monkeypatch.setattr(server, "answer", slowly)
     begin_ms = clock.ms
     tokens = make()
     first = tokens.token()

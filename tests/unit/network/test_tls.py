@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -102,36 +104,6 @@ def test_a_small_budget_loses_nothing(
     transport.close()
 
 
-def test_an_untrusted_certificate(
-    new_transport: NewTransport, peer: Peer, ca: trustme.CA, tmp_path: Path
-) -> None:
-    other = tmp_path / "other.pem"
-    trustme.CA().cert_pem.write_to_path(other)
-    transport = new_transport(settings(ssl_cafile=str(other)))
-    Server(peer, ca)
-    transport.connect(peer.address)
-    error = closed(transport)
-    assert isinstance(error, TlsAuthenticationError)
-    assert "certificate verify failed: unable to get local issuer certificate" in str(error)
-    assert "localhost:" in str(error)
-    transport.close()
-
-
-def test_a_certificate_for_another_host(
-    new_transport: NewTransport, transport: AnyTransport, peer: Peer, ca: trustme.CA, ca_file: str
-) -> None:
-    Server(peer, ca, "elsewhere.example")
-    transport.connect(peer.address)
-    error = closed(transport)
-    assert isinstance(error, TlsAuthenticationError)
-    assert "Hostname mismatch" in str(error)
-    unchecked = new_transport(settings(ssl_cafile=ca_file, ssl_check_hostname=False))
-    Server(peer, ca, "elsewhere.example")
-    number = unchecked.connect(peer.address)
-    assert events_of(unchecked) == [ConnectionOpened(number)]
-    unchecked.close()
-
-
 @pytest.mark.parametrize("maximum", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_missing_client_certificate(
     transport: AnyTransport, peer: Peer, ca: trustme.CA, maximum: ssl.TLSVersion
@@ -146,39 +118,27 @@ def test_a_missing_client_certificate(
     assert "alert" in str(error).lower()
 
 
-def test_a_client_certificate(
-    new_transport: NewTransport, peer: Peer, ca: trustme.CA, ca_file: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("act", "kind", "text"),
+    [
+        (
+            lambda broker: broker.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+            TlsAuthenticationError,
+            "if this port has no TLS",
+        ),
+        (socket.socket.close, KafkaConnectionError, "during the TLS handshake"),
+    ],
+    ids=["a port without TLS", "closed"],
+)
+def test_a_broker_that_does_not_answer_the_handshake(
+    transport: AnyTransport, peer: Peer, act: Any, kind: type[Exception], text: str
 ) -> None:
-    certificate = ca.issue_cert("client.example")
-    chain, key = tmp_path / "client.pem", tmp_path / "client.key"
-    certificate.cert_chain_pems[0].write_to_path(chain)
-    certificate.private_key_pem.write_to_path(key)
-    transport = new_transport(
-        settings(ssl_cafile=ca_file, ssl_certfile=str(chain), ssl_keyfile=str(key))
-    )
-    Server(peer, ca, client_certificates=True)
-    number = transport.connect(peer.address)
-    transport.send(number, frame(b"hello"))
-    assert isinstance(events_of(transport, 2)[1], FrameReceived)
-    transport.close()
-
-
-def test_a_port_without_tls(transport: AnyTransport, peer: Peer) -> None:
     transport.connect(peer.address)
     broker = peer.accept()
-    threading.Timer(0.05, lambda: broker.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
+    threading.Timer(0.05, act, [broker]).start()
     error = closed(transport)
-    assert isinstance(error, TlsAuthenticationError)
-    assert "if this port has no TLS" in str(error)
-
-
-def test_a_broker_that_closes_during_the_handshake(transport: AnyTransport, peer: Peer) -> None:
-    transport.connect(peer.address)
-    broker = peer.accept()
-    threading.Timer(0.05, broker.close).start()
-    error = closed(transport)
-    assert isinstance(error, KafkaConnectionError)
-    assert "during the TLS handshake" in str(error)
+    assert isinstance(error, kind)
+    assert text in str(error)
 
 
 def test_a_silent_broker_blocks_nothing(transport: AnyTransport, peer: Peer) -> None:

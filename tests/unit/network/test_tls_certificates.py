@@ -66,50 +66,6 @@ def rejection(new_transport: NewTransport, peer: Peer, **options: Any) -> str:
     return str(error)
 
 
-@pytest.mark.parametrize("is_authority", [False, True])
-def test_a_self_signed_certificate_that_is_trusted_by_name(
-    new_transport: NewTransport, peer: Peer, write: Write, is_authority: bool
-) -> None:
-    """As created by `openssl req -x509` and by keytool."""
-    server = issue("broker", authority=is_authority, names=LOCALHOST)
-    serve(peer, server, write)
-    accepted(new_transport, peer, ssl_cafile=write("ca.pem", server.pem))
-
-
-@pytest.mark.parametrize("is_authority", [False, True])
-def test_a_self_signed_certificate_that_is_not(
-    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, is_authority: bool
-) -> None:
-    serve(peer, issue("broker", authority=is_authority, names=LOCALHOST), write)
-    text = rejection(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
-    assert "self-signed certificate" in text
-
-
-def test_a_self_signed_certificate_for_another_host(
-    new_transport: NewTransport, peer: Peer, write: Write
-) -> None:
-    server = issue("broker", authority=True, names=[x509.DNSName("elsewhere.example")])
-    serve(peer, server, write)
-    ca = write("ca.pem", server.pem)
-    text = rejection(new_transport, peer, ssl_cafile=ca)
-    assert "Hostname mismatch, certificate is not valid for 'localhost'" in text
-    serve(peer, server, write)
-    accepted(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
-
-
-@pytest.mark.parametrize("self_signed", [False, True])
-def test_expired(
-    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, self_signed: bool
-) -> None:
-    issuer = None if self_signed else authority
-    server = issue("broker", issuer, authority=self_signed, names=LOCALHOST, until=-DAY)
-    serve(peer, server, write)
-    trusted = server if self_signed else authority
-    assert "certificate has expired" in rejection(
-        new_transport, peer, ssl_cafile=write("ca.pem", trusted.pem)
-    )
-
-
 def test_changed_files_are_used_by_new_connections(
     new_transport: NewTransport,
     peer: Peer,
@@ -136,31 +92,45 @@ def test_changed_files_are_used_by_new_connections(
     transport.close()
 
 
-def test_hostname_off_still_verifies_the_chain(
-    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
+#: Who has issued the broker's certificate, until when it lasts, and the error.
+REJECTED = [
+    (None, DAY, "self-signed certificate"),
+    ("trusted", -DAY, "certificate has expired"),
+    ("unknown", DAY, "unable to get local issuer certificate"),
+]
+
+
+@pytest.mark.parametrize("check_hostname", [True, False])
+@pytest.mark.parametrize("rejected", REJECTED)
+def test_why_a_chain_is_rejected(
+    new_transport: NewTransport,
+    peer: Peer,
+    write: Write,
+    authority: Issued,
+    rejected: tuple[str | None, dt.timedelta, str],
+    *,
+    check_hostname: bool,
 ) -> None:
-    other = issue("another authority", authority=True)
-    serve(peer, issue("broker", other, names=LOCALHOST), write)
-    ca = write("ca.pem", authority.pem)
-    text = rejection(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
-    assert "unable to get local issuer certificate" in text
+    """Which ones are rejected is in `test_tls_matrix.py`."""
+    issuer, until, text = rejected
+    issuers = {None: None, "trusted": authority, "unknown": issue("unknown", authority=True)}
+    serve(peer, issue("broker", issuers[issuer], names=LOCALHOST, until=until), write)
+    options = {"ssl_cafile": write("ca.pem", authority.pem), "ssl_check_hostname": check_hostname}
+    assert text in rejection(new_transport, peer, **options)
 
 
-@pytest.mark.parametrize("name", ["localhost", "LOCALHOST"])
-def test_the_common_name_is_used_without_alternative_names(
+@pytest.mark.parametrize("name", ["broker", "localhost"])
+def test_why_a_host_is_rejected(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, name: str
 ) -> None:
-    serve(peer, issue(name, authority), write)
-    accepted(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
-
-
-def test_the_common_name_is_ignored_with_alternative_names(
-    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
-) -> None:
-    server = issue("localhost", authority, names=[x509.DNSName("elsewhere.example")])
-    serve(peer, server, write)
-    text = rejection(new_transport, peer, ssl_cafile=write("ca.pem", authority.pem))
-    assert "Hostname mismatch" in text
+    """The common name does not count beside other names."""
+    elsewhere = [x509.DNSName("elsewhere.example")]
+    ca = write("ca.pem", authority.pem)
+    serve(peer, issue(name, authority, names=elsewhere), write)
+    text = rejection(new_transport, peer, ssl_cafile=ca)
+    assert "Hostname mismatch, certificate is not valid for 'localhost'" in text
+    serve(peer, issue(name, authority, names=elsewhere), write)
+    accepted(new_transport, peer, ssl_cafile=ca, ssl_check_hostname=False)
 
 
 def test_a_broker_known_by_its_address(
@@ -204,31 +174,21 @@ def test_revoked(
     assert "certificate revoked" in rejection(new_transport, peer, **options)
 
 
-def test_an_expired_revocation_list(
-    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
+@pytest.mark.parametrize(
+    "rejected",
+    [("trusted", -DAY, "CRL has expired"), ("other", DAY, "unable to get certificate CRL")],
+)
+def test_why_a_revocation_list_is_rejected(
+    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued, rejected: Any
 ) -> None:
+    by, until, text = rejected
+    issuer = authority if by == "trusted" else issue("another authority", authority=True)
     serve(peer, issue("broker", authority, names=LOCALHOST), write)
-    text = rejection(
-        new_transport,
-        peer,
-        ssl_cafile=write("ca.pem", authority.pem),
-        ssl_crlfile=write("crl.pem", revocations(authority, until=-DAY)),
-    )
-    assert "CRL has expired" in text
-
-
-def test_no_revocation_list_of_this_authority(
-    new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
-) -> None:
-    other = issue("another authority", authority=True)
-    serve(peer, issue("broker", authority, names=LOCALHOST), write)
-    text = rejection(
-        new_transport,
-        peer,
-        ssl_cafile=write("ca.pem", authority.pem),
-        ssl_crlfile=write("crl.pem", revocations(other)),
-    )
-    assert "unable to get certificate CRL" in text
+    options = {
+        "ssl_cafile": write("ca.pem", authority.pem),
+        "ssl_crlfile": write("crl.pem", revocations(issuer, until=until)),
+    }
+    assert text in rejection(new_transport, peer, **options)
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

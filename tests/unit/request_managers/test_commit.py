@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction
-from tandem_kafka.state.group import REBALANCING
+from tandem_kafka.state.group import REBALANCING, GroupIdentity
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import (
     NODE_1,
@@ -151,32 +152,26 @@ def test_reactions_of_an_async_commit(
     assert not world.poll(world.group.commit, after_ms=10_000).unsent
 
 
-@pytest.mark.parametrize("synced", [False, True])
-def test_a_commit_overtaken_by_a_rebalance_can_be_retried(world: World, synced: bool) -> None:
+@pytest.mark.parametrize(
+    ("meanwhile", "retriable"),
+    [
+        (lambda group: group.set_state(REBALANCING), True),
+        (lambda group: group.joined(4, "member"), True),
+        (lambda group: group.joined(4, "another"), False),
+        (lambda group: group.left(), False),
+    ],
+    ids=["rebalancing", "rebalanced", "another member", "left"],
+)
+def test_a_commit_overtaken_by_a_rebalance_can_be_retried_by_the_same_member(
+    world: World, meanwhile: Callable[[GroupIdentity], None], retriable: bool
+) -> None:
     world.identity.joined(3, "member")
     future = commit(world)
     unsent = world.sent(world.group.commit)
-    if synced:
-        world.identity.joined(4, "member")
-        world.identity.set_state("<stable>")
-    else:
-        world.identity.set_state(REBALANCING)
-    world.respond(unsent, commit_response(errors.IllegalGenerationError))
-    assert isinstance(future.error, CommitDuringRebalanceError)
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_commit_of_a_former_member_fails(world: World, again: bool) -> None:
-    world.identity.joined(3, "member")
-    future = commit(world)
-    unsent = world.sent(world.group.commit)
-    if again:
-        world.identity.joined(4, "another")
-    else:
-        world.identity.left()
+    meanwhile(world.identity)
     world.respond(unsent, commit_response(errors.IllegalGenerationError))
     assert isinstance(future.error, CommitFailedError)
-    assert not isinstance(future.error, CommitDuringRebalanceError)
+    assert isinstance(future.error, CommitDuringRebalanceError) is retriable
 
 
 def commit_before_revocation(world: World) -> Completion[Any]:

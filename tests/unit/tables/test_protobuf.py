@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tandem_kafka.errors import InvalidArgumentError
 from tests.implementations import require_implementation
@@ -19,227 +14,30 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("google.protobuf")
 
 from google.protobuf import (  # noqa: E402
-    any_pb2,
-    descriptor_pb2,
-    descriptor_pool,
-    duration_pb2,
     json_format,
-    message_factory,
     struct_pb2,
-    text_format,
-    timestamp_pb2,
-    wrappers_pb2,
 )
-from google.protobuf.message import DecodeError  # noqa: E402
-from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: E402
 
 from tandem_kafka.tables import Protobuf  # noqa: E402 - it imports pyarrow
-from tests.tier import examples  # noqa: E402
-from tests.unit.tables.avro_values import status  # noqa: E402
-
-UTC = dt.UTC
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
-OPTIONAL, REQUIRED, REPEATED = "LABEL_OPTIONAL", "LABEL_REQUIRED", "LABEL_REPEATED"
-SCALARS = {
-    "double": pa.float64(),
-    "float": pa.float32(),
-    "int64": pa.int64(),
-    "uint64": pa.uint64(),
-    "int32": pa.int32(),
-    "fixed64": pa.uint64(),
-    "fixed32": pa.uint32(),
-    "bool": pa.bool_(),
-    "string": pa.string(),
-    "bytes": pa.binary(),
-    "uint32": pa.uint32(),
-    "sfixed32": pa.int32(),
-    "sfixed64": pa.int64(),
-    "sint32": pa.int32(),
-    "sint64": pa.int64(),
-}
+from tests.unit.tables.protobuf_values import (  # noqa: E402
+    REPEATED,
+    SCALARS,
+    SET,
+    Three,
+    Two,
+    check,
+    decoded,
+    entry,
+    field,
+    file_set,
+    message_class,
+    small,
+)
 
 
 @pytest.fixture(autouse=True)
 def _native() -> None:
     require_implementation("native")
-
-
-def field(number: int, name: str, kind: str, label: str = OPTIONAL, more: str = "") -> str:
-    """Return the text of a field; a kind with a dot is a message, or an enum with `enum`."""
-    typed = f"type: TYPE_{kind.upper()}"
-    if "." in kind:
-        what, _, named = kind.rpartition(" ")
-        typed = f'type: TYPE_{(what or "message").upper()} type_name: "{named}"'
-    return f'field {{ name: "{name}" number: {number} label: {label} {typed} {more} }}'
-
-
-def entry(name: str, key: str, value: str) -> str:
-    fields = field(1, "key", key) + field(2, "value", value)
-    return f'nested_type {{ name: "{name}" {fields} options {{ map_entry: true }} }}'
-
-
-COLOR = """enum_type {
-    name: "Color"
-    value { name: "RED" number: 0 }
-    value { name: "LOW" number: -7 }
-    value { name: "FAR" number: 900 }
-    value { name: "DARK" number: 900 }
-    options { allow_alias: true }
-}"""
-COLOR2 = COLOR.replace("0 }", "1 }", 1).replace("LOW", "TWO").replace("-7", "2")
-WRAPPED = ["Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes"]
-
-
-def _three() -> str:
-    inner = field(1, "a", "int32") + field(2, "b", "string", REPEATED)
-    inner += field(3, "at", ".google.protobuf.Timestamp") + field(4, "low", ".t.Low")
-    low = field(1, "x", "sint64") + field(2, "m", ".t.Low.MEntry", REPEATED)
-    low += entry("MEntry", "int32", "bool")
-    top = "".join(field(n, f"s_{kind}", kind) for n, kind in enumerate(SCALARS, 1))
-    top += "".join(field(n, f"r_{kind}", kind, REPEATED) for n, kind in enumerate(SCALARS, 21))
-    for n, kind in enumerate(SCALARS):
-        optional = f"proto3_optional: true oneof_index: {n + 1}"
-        top += field(n + 41, f"o_{kind}", kind, more=optional)
-    top += field(61, "color", "enum .t.Color") + field(62, "colors", "enum .t.Color", REPEATED)
-    top += field(63, "inner", ".t.Inner") + field(64, "inners", ".t.Inner", REPEATED)
-    top += field(65, "at", ".google.protobuf.Timestamp")
-    top += field(66, "ats", ".google.protobuf.Timestamp", REPEATED)
-    top += field(67, "took", ".google.protobuf.Duration")
-    top += field(68, "m1", ".t.Top.M1Entry", REPEATED) + entry("M1Entry", "string", ".t.Inner")
-    top += field(69, "m2", ".t.Top.M2Entry", REPEATED) + entry("M2Entry", "sint32", "enum .t.Color")
-    top += field(70, "m3", ".t.Top.M3Entry", REPEATED)
-    top += entry("M3Entry", "bool", ".google.protobuf.Timestamp")
-    top += field(71, "c_text", "string", more="oneof_index: 0")
-    top += field(72, "c_inner", ".t.Inner", more="oneof_index: 0")
-    top += field(73, "c_color", "enum .t.Color", more="oneof_index: 0")
-    for n, kind in enumerate(WRAPPED, 74):
-        top += field(n, f"w_{kind}", f".google.protobuf.{kind}Value")
-    top += field(100, "any", ".google.protobuf.Any") + field(2**29 - 1, "last", "int32")
-    top += field(101, "ws", ".google.protobuf.Int64Value", REPEATED)
-    top += 'oneof_decl { name: "c" }'
-    top += "".join(f'oneof_decl {{ name: "_o_{kind}" }}' for kind in SCALARS)
-    messages = {"Inner": inner, "Low": low, "Top": top}
-    text = "".join(f'message_type {{ name: "{name}" {each} }}' for name, each in messages.items())
-    needed = ("timestamp", "duration", "wrappers", "any")
-    imports = "".join(f'dependency: "google/protobuf/{name}.proto"' for name in needed)
-    return f'name: "three.proto" package: "t" syntax: "proto3" {imports} {COLOR} {text}'
-
-
-def _two() -> str:
-    inner = field(1, "a", "int32") + field(2, "need", "int32", OPTIONAL)
-    top = field(1, "id", "int64", REQUIRED) + field(2, "plain", "int64")
-    defaults = {
-        "double": "-inf",
-        "float": "1.5",
-        "int64": "-5",
-        "uint64": "18446744073709551615",
-        "int32": "-1",
-        "fixed64": "7",
-        "fixed32": "8",
-        "bool": "true",
-        "string": "h\u00fc",
-        "bytes": r"\\000\\377a\\n\\x4a\\\\",
-        "uint32": "4294967295",
-        "sfixed32": "-9",
-        "sfixed64": "-10",
-        "sint32": "-11",
-        "sint64": "-12",
-    }
-    for n, (kind, default) in enumerate(defaults.items(), 3):
-        top += field(n, f"d_{kind}", kind, more=f'default_value: "{default}"')
-    top += field(30, "color", "enum .p.Color", more='default_value: "TWO"')
-    top += field(31, "bare", "enum .p.Color")
-    top += field(32, "packed", "sint32", REPEATED, "options { packed: true }")
-    top += field(33, "group", "group .p.Top.Group")
-    top += field(34, "groups", "group .p.Top.Group", REPEATED)
-    top += f'nested_type {{ name: "Group" {inner} }} extension_range {{ start: 200 end: 300 }}'
-    return f'name: "two.proto" package: "p" {COLOR2} message_type {{ name: "Top" {top} }}'
-
-
-def file_set(*texts: str) -> Any:
-    whole = descriptor_pb2.FileDescriptorSet()
-    for module in (timestamp_pb2, duration_pb2, wrappers_pb2, any_pb2, struct_pb2):
-        module.DESCRIPTOR.CopyToProto(whole.file.add())
-    for text in texts:
-        text_format.Parse(text, whole.file.add())
-    return whole
-
-
-SET = file_set(_three(), _two())
-
-
-def message_class(name: str, files: Any = SET) -> Any:
-    pool = descriptor_pool.DescriptorPool()
-    for each in files.file:
-        pool.Add(each)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-
-
-def small(message: str, syntax: str = 'syntax: "proto3"', more: str = "") -> Any:
-    """Return a file whose message s.M has these fields."""
-    head = f'name: "s.proto" package: "s" {syntax} dependency: "google/protobuf/struct.proto"'
-    return file_set(f'{head} {more} message_type {{ name: "M" {message} }}')
-
-
-Three, Two = message_class("t.Top"), message_class("p.Top")
-
-
-def decoded(decoder: Protobuf, *values: bytes | None) -> tuple[list[Any], list[tuple[int, str]]]:
-    column, failures = decoder.decode(pa.array(values, pa.binary()))
-    column.validate(full=True)
-    assert len(column) == len(values)
-    return column.to_pylist(), list(failures)
-
-
-def plain(message: Any) -> dict[str, Any]:
-    """Return what google.protobuf has read as our rows."""
-    return {each.name: _member(message, each) for each in message.DESCRIPTOR.fields}
-
-
-def _member(message: Any, each: Any) -> Any:
-    value = getattr(message, each.name)
-    if each.message_type is not None and each.message_type.GetOptions().map_entry:
-        kind = each.message_type.fields_by_name["value"]
-        return sorted(((key, _one(value[key], kind)) for key in value), key=repr)
-    if each.is_repeated:
-        return [_one(item, each) for item in value]
-    if each.has_presence and not message.HasField(each.name) and not each.has_default_value:
-        return None
-    return _one(value, each)
-
-
-def _one(value: Any, each: Any) -> Any:
-    if each.enum_type is not None:
-        known = each.enum_type.values_by_number.get(value)
-        symbols = [symbol.name for symbol in each.enum_type.values if symbol.number == value]
-        return symbols[0] if known else str(value)
-    if each.message_type is None:
-        return value
-    name = each.message_type.full_name.removeprefix("google.protobuf.")
-    if name == "Timestamp":
-        return EPOCH + dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
-    if name == "Duration":
-        micros = abs(value.nanos) // 1000 * (1 if value.nanos > 0 else -1)
-        return dt.timedelta(seconds=value.seconds, microseconds=micros)
-    return value.value if name.endswith("Value") else plain(value)
-
-
-def same(ours: Any) -> Any:
-    """Return one of our rows with the entries of maps in order."""
-    if isinstance(ours, dt.datetime):
-        return ours.astimezone(UTC)
-    if isinstance(ours, dict):
-        return {key: same(each) for key, each in ours.items()}
-    if isinstance(ours, list) and ours and isinstance(ours[0], tuple):
-        return sorted(((key, same(each)) for key, each in ours), key=repr)
-    return [same(each) for each in ours] if isinstance(ours, list) else ours
-
-
-def check(kind: Any, *values: bytes) -> None:
-    rows, failures = decoded(Protobuf(kind), *values)
-    assert not failures
-    for row, value in zip(rows, values, strict=True):
-        assert repr(same(row)) == repr(plain(kind.FromString(value)))
 
 
 def test_the_types_of_fields() -> None:
@@ -479,41 +277,6 @@ def test_times_have_a_unit_and_nothing_is_cut_off() -> None:
         Protobuf(kind, unit="ms")  # type: ignore[arg-type]
 
 
-CONFLUENT = b"\0\0\0\0\7"
-
-
-def test_the_framing_of_confluent() -> None:
-    decoder = Protobuf(Three, confluent=True, errors="null")
-    value = Three(s_int32=7).SerializeToString()
-    good = [CONFLUENT + indexes + value for indexes in (b"\0", b"\2\0", b"\4\2\4")]
-    bad = [b"", b"\0\0\0\0", b"\2" + value, CONFLUENT, CONFLUENT + b"\1", CONFLUENT + b"\4\2"]
-    rows, failures = decoded(decoder, *good, *bad)
-    assert [row and row["s_int32"] for row in rows] == [7] * 3 + [None] * 6
-    assert [reason for _, reason in failures] == [
-        "0 bytes have no place for a schema id",
-        "4 bytes have no place for a schema id",
-        "the first byte is 2, and 0 or 1 comes before a schema id",
-        "the message indexes after the schema id: the value ends within a number",
-        "the message indexes after the schema id: their number is -1",
-        "the message indexes after the schema id: the value ends within a number",
-    ]
-
-
-def test_the_serializer_of_confluent() -> None:
-    pytest.importorskip("authlib")
-    protobuf = pytest.importorskip("confluent_kafka.schema_registry.protobuf")
-    from confluent_kafka.schema_registry import SchemaRegistryClient
-    from confluent_kafka.serialization import MessageField, SerializationContext
-
-    registry = SchemaRegistryClient.new_client({"url": "mock://test_protobuf"})
-    serialize = protobuf.ProtobufSerializer(Three, registry)
-    value = Three(s_string="x", at={"seconds": 5}, m2={1: 900})
-    data = serialize(value, SerializationContext("t", MessageField.VALUE))
-    [row], failures = decoded(Protobuf(Three, confluent=True), data)
-    assert not failures
-    assert repr(same(row)) == repr(plain(value))
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -630,211 +393,3 @@ def test_what_a_short_descriptor_repeats_is_bounded() -> None:
     }.items():
         with pytest.raises(InvalidArgumentError, match=told):
             Protobuf(file_set(f'syntax: "proto2" {text}').SerializeToString(), "M")
-
-
-# --- Any message, any bytes ----------------------------------------------------------------------
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-DRAWN: dict[str, Any] = {
-    "double": st.floats(),
-    "float": st.floats(width=32),
-    "bool": st.booleans(),
-    "string": TEXT,
-    "bytes": st.binary(max_size=5),
-    **dict.fromkeys(("int64", "sfixed64", "sint64"), st.integers(-(2**63), 2**63 - 1)),
-    **dict.fromkeys(("uint64", "fixed64"), st.integers(0, 2**64 - 1)),
-    **dict.fromkeys(("int32", "sfixed32", "sint32"), st.integers(-(2**31), 2**31 - 1)),
-    **dict.fromkeys(("uint32", "fixed32"), st.integers(0, 2**32 - 1)),
-}
-MICROS = st.integers(0, 10**6 - 1).map(lambda micros: micros * 1_000)
-INNER = st.fixed_dictionaries(
-    {},
-    optional={
-        "a": DRAWN["int32"],
-        "b": st.lists(TEXT, max_size=2),
-        "at": st.fixed_dictionaries({}, optional={"seconds": st.integers(-(10**10), 10**10),
-                                                  "nanos": MICROS}),
-        "low": st.fixed_dictionaries(
-            {}, optional={"x": DRAWN["sint64"],
-                          "m": st.dictionaries(DRAWN["int32"], st.booleans(), max_size=2)}),
-    },
-)  # fmt: skip
-COLORS = st.sampled_from([0, -7, 900, 5])
-TOP: dict[str, Any] = {
-    **{f"s_{kind}": values for kind, values in DRAWN.items()},
-    **{f"o_{kind}": values for kind, values in DRAWN.items()},
-    **{f"r_{kind}": st.lists(values, max_size=3) for kind, values in DRAWN.items()},
-    **{f"w_{kind}": st.fixed_dictionaries({}, optional={"value": DRAWN[kind.lower()]})
-       for kind in WRAPPED},
-    "color": COLORS, "colors": st.lists(COLORS, max_size=3), "inner": INNER,
-    "inners": st.lists(INNER, max_size=3),
-    "took": st.sampled_from([{"seconds": -1, "nanos": -999_999_000}, {"nanos": -2_000}, {}]),
-    "m1": st.dictionaries(TEXT, INNER, max_size=3),
-    "m2": st.dictionaries(DRAWN["sint32"], COLORS, max_size=3),
-    "c_text": TEXT, "c_inner": INNER, "c_color": COLORS, "last": DRAWN["int32"],
-    "ws": st.lists(st.fixed_dictionaries({"value": DRAWN["int64"]}), max_size=2),
-}  # fmt: skip
-PARTS = st.lists(st.sampled_from(sorted(TOP)), max_size=6, unique=True).flatmap(
-    lambda names: st.fixed_dictionaries({name: TOP[name] for name in names})
-)
-MESSAGES = st.lists(PARTS.map(lambda part: Three(**part).SerializeToString()), max_size=4)
-
-
-@settings(max_examples=examples(300))
-@given(st.lists(MESSAGES.map(b"".join), max_size=4))
-def test_it_returns_what_google_returns(values: list[bytes]) -> None:
-    check(Three, *values)
-
-
-_GARBAGE = st.lists(
-    st.sampled_from([b"\0", b"\x28", b"\x82\4", b"\xfa\3", b"\xa2\4", b"\x8a\4", b"\xba\4", b"\1",
-                     b"\x93\x4e", b"\x94\x4e", b"\2", b"\xca\1", b"\xff\xff\xff\xff\x0f", b"\x12"])
-    | st.binary(max_size=3) | PARTS.map(lambda part: Three(**part).SerializeToString())
-).map(b"".join)  # fmt: skip
-#: What google.protobuf takes for an unknown field, or leaves to its caller.
-STRICTER = ("where its type has", "utf-8", "out of range", "finer than", "is required")
-
-
-def _sets_entries_aside(message: Any) -> bool:
-    """Whether google.protobuf in C takes an entry with unknown fields for an unknown field."""
-    maps = {
-        each.number
-        for each in message.DESCRIPTOR.fields
-        if each.message_type and each.message_type.GetOptions().map_entry
-    }
-    inner: list[Any] = []
-    for field, value in message.ListFields():
-        if field.number in maps:
-            inner += value.values()
-        elif field.message_type:
-            inner += [value] if hasattr(value, "ListFields") else value
-    return bool(maps & {each.field_number for each in UnknownFieldSet(message)}) or any(
-        _sets_entries_aside(each) for each in inner if hasattr(each, "ListFields")
-    )
-
-
-@settings(max_examples=examples(500))
-@given(st.lists(_GARBAGE, max_size=4), st.data())
-def test_garbage_is_a_value_of_google_or_null(values: list[bytes], data: st.DataObject) -> None:
-    values = [value[: data.draw(st.integers(0, len(value)))] for value in values] + values
-    for kind in (Three, Two):
-        column, failures = Protobuf(kind).decode(pa.array(values, pa.binary()))
-        column.validate(full=True)
-        reasons = dict(failures)
-        for row, value in enumerate(values):
-            assert column[row].is_valid == (row not in reasons)
-            try:
-                expected = kind.FromString(value)
-            except (DecodeError, UnicodeDecodeError):
-                assert row in reasons
-                continue
-            if row in reasons:
-                assert any(each in reasons[row] for each in STRICTER), reasons[row]
-            elif kind is Three and not _sets_entries_aside(expected):
-                assert repr(same(column[row].as_py())) == repr(plain(expected))
-
-
-def test_claims_are_not_believed() -> None:
-    claim = b"\xff\xff\xff\xff\x07"
-    # To believe each of them would take hours, or all memory.
-    values = [b"\x4a" + claim, b"\xca\1" + claim, b"\xa2\4" + claim, b"\x82\4" * 9 + claim] * 2_000
-    rows, failures = decoded(Protobuf(Three), *values)
-    assert len(failures) == len(rows)
-
-
-def test_a_value_may_have_a_million_items() -> None:
-    """A step for every item and every earlier one would take longer than a test may."""
-    million = 10**6
-    values = [
-        b"\xca\1\xc0\x84\x3d" + b"\1" * million,  # packed
-        b"\xc8\1\1" * million,
-        b"\xa2\4\0" * million,  # one key
-        b"\xfa\3\0" * million,  # merged
-        b"\x28\1" * million,  # a scalar
-        b"\xba\4\0\xc2\4\0" * million,  # a oneof
-    ]
-    rows, failures = decoded(Protobuf(Three), *values)
-    assert not failures
-    assert (len(rows[0]["r_int32"]), len(rows[1]["r_int32"]), len(rows[2]["m1"])) == (
-        million, million, 1)  # fmt: skip
-
-
-@pytest.mark.full("it takes much memory")
-def test_empty_messages_may_not_take_all_memory() -> None:
-    wide = "".join(field(n, f"f{n}", "int64") for n in range(1, 2_001))
-    fields = field(1, "a", ".s.M.W", REPEATED) + f'nested_type {{ name: "W" {wide} }}'
-    decoder = Protobuf(message_class("s.M", small(fields)))
-    rows, [(row, told)] = decoded(decoder, b"\x0a\0" * 10**6, b"\x0a\0" * 500)
-    assert (row, rows[0], len(rows[1]["a"])) == (0, None, 500)
-    assert "the value has too many objects that are null or almost empty" in told
-
-
-# --- with a registry
-
-
-class Registry:
-    """A registry that has one file under some ids."""
-
-    def __init__(self) -> None:
-        file = base64.b64encode(SET.file[-2].SerializeToString()).decode()
-        self.schemas = {1: (file, "PROTOBUF"), 2: (file, "PROTOBUF")}
-        self.asked: list[int] = []
-
-    def get_schema(self, schema_id: int, /, *, fmt: str) -> Any:
-        assert fmt == "serialized"
-        self.asked.append(schema_id)
-        if schema_id not in self.schemas:
-            raise status(404, 40403)
-        text, kind = self.schemas[schema_id]
-        return SimpleNamespace(schema_str=text, schema_type=kind, references=[])
-
-    def get_version(self, subject_name: str, version: int, /, *, deleted: bool) -> Any:
-        raise NotImplementedError
-
-
-def written(number: int, indexes: bytes, payload: bytes = b"") -> bytes:
-    return b"\0" + number.to_bytes(4, "big") + indexes + payload
-
-
-def test_a_registry_tells_other_messages() -> None:
-    registry = Registry()
-    registry.schemas |= {3: ('"string"', "AVRO"), 4: ('syntax = "proto3";', "PROTOBUF")}
-    decoder = Protobuf(Three, confluent=registry)
-    payload = Three(s_int32=7).SerializeToString()
-    wrong = {
-        b"\0": "the message is t.Inner, not t.Top",
-        b"\2\2": "the message is t.Low, not t.Top",
-        b"\4\4\0": "the message is t.Top.M1Entry, not t.Top",
-        b"\2\x0a": "schema 1 has no message at the indexes [5]",
-        b"\4\4": "the message indexes after the schema id: the value ends within a number",
-        b"\1": "the message indexes after the schema id: their number is -1",
-    }
-    values = [written(n, b"\2\4", payload) for n in (1, 2, 1, 1)]
-    rows, failures = decoded(decoder, *values, *(written(1, each) for each in wrong))
-    assert [row and row["s_int32"] for row in rows] == [7] * 4 + [None] * 6
-    assert [reason for _, reason in failures] == list(wrong.values())
-    assert registry.asked == [1, 2]
-    reasons = [reason for _, reason in decoded(decoder, *(written(n, b"\0") for n in (3, 4, 5)))[1]]
-    assert reasons[0] == "the registry has no Protobuf schema 3"
-    assert reasons[1].startswith("schema 4 is no serialized descriptor: ")
-    assert reasons[2] == "the registry has no Protobuf schema 5"
-
-
-@pytest.mark.parametrize("above", [70, 50, 3])
-def test_the_messages_of_a_schema_are_counted(above: int) -> None:
-    """Each had an index for each one around it: a megabyte cost 350."""
-    made = descriptor_pb2.FileDescriptorProto()
-    message = made.message_type.add()
-    for _ in range(above):
-        message = message.nested_type.add()
-    for _ in range(20_000):
-        message.nested_type.add()
-    registry = Registry()
-    registry.schemas[1] = base64.b64encode(made.SerializeToString()).decode(), "PROTOBUF"
-    [(_, told)] = decoded(Protobuf(Three, confluent=registry), written(1, b"\0"))[1]
-    assert "deeper than 64 levels" in told or "with their packages are too long" in told
-
-
-def test_a_registry_must_be_a_client() -> None:
-    with pytest.raises(InvalidArgumentError, match="registry must have get_schema"):
-        Protobuf(Three, confluent="http://localhost")  # type: ignore[arg-type]

@@ -188,23 +188,23 @@ def test_metadata_of_assign_are_installed() -> None:
     assert (brought["other"].error, brought["me"].error) == (5, 0)
 
 
-@pytest.mark.parametrize("version", [-1, 32_768])
-def test_an_invalid_version_is_the_assignors_error(version: int) -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "limits"),
+    [
+        ("metadata_version", -1, "from 0 to 32767"),
+        ("metadata_version", 32_768, "from 0 to 32767"),
+        ("error", -1, "from 0 to 127"),
+        ("error", 128, "from 0 to 127"),
+    ],
+)
+def test_a_number_beyond_its_limits_is_the_assignors_error(
+    field: str, value: int, limits: str
+) -> None:
     member, noted, request = signalled()
-    noted.result = {"me": MemberAssignment([TP], b"", version)}
+    noted.result = {"me": MemberAssignment([TP], **{field: value})}
     member.respond(request, state_response())
     raised: Any = member.take_event()
-    assert f"metadata_version must be from 0 to 32767, got {version}" in str(raised.error)
-    assert member.send().message.error_code != 0
-
-
-@pytest.mark.parametrize("error", [-1, 128])
-def test_an_invalid_error_code_is_the_assignors_error(error: int) -> None:
-    member, noted, request = signalled()
-    noted.result = {"me": MemberAssignment([TP], error=error)}
-    member.respond(request, state_response())
-    raised: Any = member.take_event()
-    assert f"error must be from 0 to 127, got {error}" in str(raised.error)
+    assert f"{field} must be {limits}, got {value}" in str(raised.error)
     assert member.send().message.error_code != 0
 
 

@@ -10,7 +10,6 @@ from kafka import errors
 from tandem_kafka.assignors import PartitionAssignor
 from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
 from tandem_kafka.request_managers.membership.kip848.membership import Kip848Membership
-from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.wire.messages import JoinGroupRequest
 from tests.unit.request_managers.membership.kip848_member import ConsumerMember
 
@@ -42,12 +41,6 @@ def test_the_replaced_membership_is_ignored() -> None:
         "the replaced manager leaves the new one's callback alone"
     )
     assert not member.world.raised()
-
-
-def test_auto_stays_with_kip_848_if_supported() -> None:
-    member = ConsumerMember(group_protocol="auto")
-    member.settle()
-    assert member.state is State.STABLE
 
 
 @pytest.mark.behaviour(53)

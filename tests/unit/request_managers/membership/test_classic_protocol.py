@@ -25,7 +25,6 @@ from tests.unit.request_managers.membership.member import (
     heartbeat_response,
     joined_response,
     leading_response,
-    left_response,
     synced_response,
 )
 from tests.unit.request_managers.world import (
@@ -90,13 +89,6 @@ def test_only_joining_may_take_as_long_as_the_slowest_member() -> None:
     assert member.send().timeout_ms == 20_000
 
 
-def test_a_member_id_that_is_required_is_used_at_once() -> None:
-    member = Member()
-    member.application_polls()
-    member.respond(member.send(), joined_response(errors.MemberIdRequiredError, "given"))
-    assert member.send().message.member_id == "given"
-
-
 @pytest.mark.behaviour(98)
 @pytest.mark.parametrize(("error", "reaction"), MEMBERSHIP.items())
 @pytest.mark.parametrize("step", ["join", "sync"])
@@ -146,17 +138,6 @@ def test_a_thousand_failed_joins_back_off() -> None:
         member.respond(unsent, joined_response(errors.CoordinatorLoadInProgressError))
         member.application_polls()
     assert member.world.now_ms - began_ms > 100_000
-
-
-def test_a_response_of_an_ended_membership_is_dropped() -> None:
-    member = Member()
-    member.application_polls()
-    old = member.send()
-    member.leave()
-    member.world.subscription.subscribe(["orders"])
-    member.application_polls()
-    member.respond(old, joined_response(member_id="old"))
-    assert member.world.identity.metadata.member_id == ""
 
 
 def test_without_a_coordinator_it_waits() -> None:
@@ -216,21 +197,6 @@ def test_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction) ->
         assert waited_ms <= 120
 
 
-@pytest.mark.behaviour(71)
-def test_partitions_are_marked_before_the_listener_runs_and_heartbeats_continue() -> None:
-    member = Member()
-    member.join()
-    member.respond(member.send(after_ms=3_000), heartbeat_response(errors.RebalanceInProgressError))
-    member.world.poll(member.manager)
-    assert all(s.pending_revocation for s in member.world.subscription.assigned.values())
-    assert member.take_event() == PartitionsRevoked(HELD)
-    _, unsent = member.world.wait_and_send(member.manager)
-    assert kind(unsent) is HeartbeatRequest, "88: a slow listener keeps the membership"
-    member.callback_done()
-    assert member.world.subscription.assigned == {}
-    assert kind(member.send()) is JoinGroupRequest
-
-
 @pytest.mark.behaviour(76)
 def test_a_listener_that_raises_is_called_again_by_the_next_poll() -> None:
     member = Member()
@@ -280,41 +246,8 @@ def test_a_member_that_does_not_poll_leaves_the_group() -> None:
 # --- leaving -----------------------------------------------------------------------------------
 
 
-def test_leaving_ends_with_any_response() -> None:
-    member = Member()
-    member.join()
-    future = member.leave()
-    unsent = member.send()
-    assert kind(unsent) is LeaveGroupRequest
-    (identity,) = unsent.message.members
-    assert (identity.member_id, identity.reason) == (MEMBER, "enough")
-    assert not future.done
-    member.respond(unsent, left_response())
-    assert future.done
-    assert member.world.identity.metadata.generation_id == -1
-    assert member.quiet(after_ms=60_000)
-
-
 def test_leaving_without_a_membership_is_done_immediately() -> None:
     assert Member().leave().done
-
-
-@pytest.mark.behaviour(108)
-def test_a_static_member_stays_in_the_group() -> None:
-    member = Member(group_instance_id="one")
-    member.join()
-    assert member.leave().done
-    assert member.quiet(after_ms=60_000)
-
-
-def test_leaving_while_joining_does_not_wait_for_the_join() -> None:
-    member = Member()
-    member.application_polls()
-    member.respond(member.send(), joined_response(errors.MemberIdRequiredError, "given"))
-    member.send()
-    member.leave()
-    unsent = member.send()
-    assert unsent.destination == ToNode(NODE_1, Purpose.MAIN)
 
 
 @pytest.mark.behaviour(107)
@@ -334,12 +267,3 @@ def test_a_rejected_login_is_raised_and_retried() -> None:
     assert [type(each) for each in member.world.raised()] == [AuthenticationError]
     _, again = member.world.wait_and_send(member.manager)
     assert kind(again) is JoinGroupRequest
-
-
-def test_the_repr_of_a_membership() -> None:
-    member = Member()
-    assert repr(member.manager) == "<ClassicMembership '' of 'readers', unjoined, generation -1>"
-    member.join()
-    assert repr(member.manager) == (
-        "<ClassicMembership 'member-1' of 'readers', stable, generation 4>"
-    )

@@ -135,29 +135,17 @@ def test_the_leader_does_not_wait_forever() -> None:
 
 
 @pytest.mark.behaviour(57)
-def test_the_leader_rebalances_when_a_topic_grows() -> None:
-    member = Member()
-    member.application_polls()
-    join = member.send()
-    member.respond(join, leading_response(join))
-    member.respond(member.send(), synced_response())
-    member.apply()
-    member.callback_done()
-    assert member.quiet()
-    member.world.lead(1, 1, 2, 2)
-    member.world.poll(member.manager)
-    assert member.take_event() == PartitionsRevoked(HELD)
-
-
-def test_kip_814_a_leader_that_skips_the_assignment_watches_the_topics() -> None:
+@pytest.mark.parametrize("skips", [False, True])
+def test_the_leader_rebalances_when_a_topic_grows(skips: bool) -> None:
+    """Also if it need not assign (KIP-814)."""
     member = Member()
     member.application_polls()
     join = member.send()
     response = leading_response(join)
-    response.skip_assignment = True
+    response.skip_assignment = skips
     member.respond(join, response)
     sync = member.send()
-    assert sync.message.assignments == []
+    assert bool(sync.message.assignments) is not skips
     member.respond(sync, synced_response())
     member.apply()
     member.callback_done()
@@ -226,14 +214,17 @@ def test_a_join_has_the_reason_and_the_assignors_metadata() -> None:
 # --- eager -------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(71)
 def test_eager_members_release_everything_before_joining() -> None:
     member = Member()
     member.join()
     rebalance(member)
     _, unsent = member.world.wait_and_send(member.manager)
-    assert kind(unsent) is HeartbeatRequest, "the listener comes first"
+    assert kind(unsent) is HeartbeatRequest, "88: a slow listener keeps the membership"
+    assert all(s.pending_revocation for s in member.world.subscription.assigned.values())
     assert member.take_event() == PartitionsRevoked(HELD)
     member.callback_done()
+    assert member.world.subscription.assigned == {}
     join = member.send()
     assert kind(join) is JoinGroupRequest
     assert owned(join) == []
@@ -399,9 +390,12 @@ def test_when_leave_group_is_sent(
     unsent = member.send()
     (identity,) = unsent.message.members
     assert (identity.member_id, identity.group_instance_id) == (MEMBER, instance)
+    assert identity.reason == "enough"
     assert (getattr(unsent.message, "_min_version", 0) or 0) == (3 if instance else 0)
     member.respond(unsent, left_response())
     assert future.done
+    assert member.world.identity.metadata.generation_id == -1
+    assert member.quiet(after_ms=60_000)
 
 
 @pytest.mark.parametrize("parked", [JoinGroupRequest, SyncGroupRequest])

@@ -14,7 +14,7 @@ from tests.unit.request_managers.membership.kip848_member import (
 )
 
 
-@pytest.mark.behaviour(108, 109)
+@pytest.mark.behaviour(101, 108, 109)
 @pytest.mark.parametrize(
     ("instance", "operation", "epoch"),
     [
@@ -44,6 +44,7 @@ def test_the_epoch_of_the_final_heartbeat(
         assert future.done
     assert member.state is State.UNSUBSCRIBED
     assert member.world.identity.metadata.generation_id == -1, "99"
+    assert member.leaves(operation).done, "once is enough"
     assert member.quiet(after_ms=60_000)
 
 
@@ -123,17 +124,6 @@ def test_a_member_that_rejoins_before_it_could_leave_leaves_first(error: type[Ex
     assert member.quiet(), "the join could overtake it on its own connection"
     member.fail(leave, error)
     assert member.send().message.member_epoch == 0
-
-
-@pytest.mark.behaviour(101)
-def test_leaving_twice_sends_one() -> None:
-    member = ConsumerMember()
-    member.settle()
-    first = member.leaves()
-    member.respond(member.send(), beat_response(-1))
-    assert first.done
-    assert member.leaves().done
-    assert member.quiet(after_ms=60_000)
 
 
 def test_leaving_again_while_leaving_ends_with_the_same_response() -> None:

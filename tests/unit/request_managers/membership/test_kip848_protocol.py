@@ -417,10 +417,3 @@ def test_an_unauthorized_group_is_fatal_once_it_is_needed() -> None:
     member.polls()
     member.chosen._fail(errors.GroupAuthorizationFailedError("readers"))
     assert len(member.world.raised()) == 1
-
-
-def test_the_repr_of_a_membership() -> None:
-    chosen = ConsumerMember().chosen
-    assert repr(chosen) == (
-        f"<Kip848Membership {chosen.member_id!r} of 'readers', unsubscribed, epoch 0>"
-    )
