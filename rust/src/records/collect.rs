@@ -91,6 +91,14 @@ struct Part<'py> {
     at: (i64, i32),
     /// The last chunk if it was read to its end.
     last: Option<Bound<'py, PyAny>>,
+    /// Whether a chunk was released.
+    released: bool,
+}
+
+impl Part<'_> {
+    fn has_rows(&self) -> bool {
+        self.rows.iter().any(|rows| !rows.is_empty())
+    }
 }
 
 #[pymethods]
@@ -190,8 +198,14 @@ impl UsualCase {
         for part in &parts {
             self.add(part, made)?;
         }
-        if !made.finished.is_empty() && from.starved()? {
+        // Another thread may have found the buffer full while a batch was decoded.
+        if parts.iter().any(|part| part.released) && from.starved()? {
             collector.getattr(intern!(py, "_wake_network"))?.call0()?;
+        }
+        if room.records == 0 && assigned.len()? > 1 && !from.queue.get().is_empty() {
+            let states = parts.iter().filter(|part| part.has_rows()).map(|part| &part.state);
+            let states = PyList::new(py, states.collect::<Vec<_>>())?;
+            collector.call_method1(intern!(py, "_serve_others_first"), (states,))?;
         }
         Ok(usual || !made.moved.is_empty())
     }
@@ -282,11 +296,12 @@ impl UsualCase {
         match parts.iter_mut().find(|part| part.state.is(&next.state)) {
             Some(part) => {
                 part.rows.push(rows);
-                (part.at, part.last) = (at, last);
+                (part.at, part.last, part.released) = (at, last, part.released || whole);
             }
             None => {
                 let Next { state, tp, base, begin, .. } = next;
-                parts.push(Part { state, tp, base, begin, rows: vec![rows], at, last });
+                let (rows, released) = (vec![rows], whole);
+                parts.push(Part { state, tp, base, begin, rows, at, last, released });
             }
         }
         Ok(true)

@@ -268,6 +268,10 @@ impl ChunkQueue {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.shared.items().is_empty()
+    }
+
     /// Removes the oldest chunk.
     pub fn drop_first(&self) {
         let taken = self.shared.items().pop_front();

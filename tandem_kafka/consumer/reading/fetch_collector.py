@@ -10,7 +10,7 @@ the position, so that records of an interrupted poll() are collected again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Final
 
 from tandem_kafka.consumer.reading.deserializers import Deserializers
@@ -267,11 +267,7 @@ class FetchCollector:
         pieces, at, last = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
-            if len(self._open) > 1 and not (self._buffer.is_full and self._has_open_batch(state)):
-                # Invariant: in a full buffer, the batch that is being returned comes first.
-                # Otherwise many partitions could each hold a large decoded batch.
-                # Move it to the end, so that a busy partition cannot starve the others.
-                self._open.move_to_end(state)
+            self._serve_last(state)
             state.consumed = handed = Handed(base, begin, at, self.publication)
             if last is not None:
                 self._finished.append((state, handed, last))
@@ -283,6 +279,21 @@ class FetchCollector:
             # As its constructor does, at half the cost: it is made for each poll().
             fields = at.offset, "", at.leader_epoch
             batch.next_offsets[state.tp] = tuple.__new__(OffsetAndMetadata, fields)
+
+    def _serve_last(self, state: AssignedPartition) -> None:
+        """Move a partition to the end, so that a busy one cannot starve the others.
+
+        Invariant: in a full buffer, the batch that is being returned comes first. Otherwise many
+        partitions could each hold a large decoded batch.
+        """
+        if len(self._open) > 1 and not (self._buffer.is_full and self._has_open_batch(state)):
+            self._open.move_to_end(state)
+
+    def _serve_others_first(self, states: Sequence[AssignedPartition]) -> None:
+        """Take what the native function has left in the buffer, which comes before `states`."""
+        self._begin()
+        for state in states:
+            self._serve_last(state)
 
     def _has_open_batch(self, state: AssignedPartition) -> bool:
         """Tell whether a partition holds a decoded batch that has not been returned."""

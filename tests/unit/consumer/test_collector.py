@@ -13,6 +13,8 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     TopicAuthorizationFailedError,
 )
+from tandem_kafka.runtime.native import native
+from tandem_kafka.state.fetch_buffer import FetchBuffer
 from tandem_kafka.state.partition import CommittedPosition, Position
 from tandem_kafka.types import OffsetAndMetadata, PositionStart
 from tests.unit.consumer.reading import A, B, C, Reading
@@ -531,3 +533,41 @@ def test_reading_continues_when_the_deserializer_recovers() -> None:
     broken[0] = False
     assert reading.offsets() == {"a": [0, 1, 2]}
     assert reading.buffer.held_bytes == 0
+
+
+def test_a_busy_partition_whose_fetches_end_with_the_limit_does_not_starve_the_others() -> None:
+    reading = Reading(A, B)
+    for _ in range(2):
+        reading.collect()  # the positions are known: the next one is the usual case
+    for n in range(10):
+        reading.fetched(A, n, 1)
+    reading.fetched(B, 0, 1)
+    assert reading.offsets(1) == {"a": [0]}
+    assert reading.offsets(1) == {"b": [0]}
+    assert [reading.offsets(1) for _ in range(9)] == [{"a": [n]} for n in range(1, 10)]
+    assert reading.buffer.held_bytes == 0
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+def test_a_network_thread_that_finds_no_room_during_a_collection_is_woken(limit: int) -> None:
+    class Filling(FetchBuffer):
+        looked = 0
+
+        @property
+        def starved(self) -> bool:  # type: ignore[override]
+            self.looked += 1
+            return self.looked > (native is not None)  # the native function has looked before
+
+    reading = Reading(A)
+    for _ in range(2):
+        reading.collect()
+    if limit == 1:
+        marker = batch([Rec(key=b"\0\0\0\1", value=b"\0" * 6)], 0, flags=CONTROL | TRANSACTIONAL)
+        reading.fetched(A, 0, data=marker)
+    else:
+        reading.fetched(A, 0)
+        reading.fetched(A, 3)
+    del reading.buffer.starved
+    reading.buffer.__class__ = Filling
+    reading.collect(limit)
+    assert reading.woken
