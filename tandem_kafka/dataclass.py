@@ -53,7 +53,7 @@ def dataclass(
 
 def _init(cls: type, fields: tuple[Field[Any], ...]) -> Any:
     """Compile `__init__`."""
-    known: dict[str, Any] = {"_MISSING": MISSING}
+    known: dict[str, Any] = {"__name__": cls.__module__, "_MISSING": MISSING}
     positional, by_name, lines = ["self"], list[str](), list[str]()
     for each in fields:
         name = each.name

@@ -291,6 +291,8 @@ impl UsualCase {
         recount(&next, &from.queue, if whole { 0 } else { size as i64 })?;
         if whole {
             opened.setattr(intern!(py, "released"), true)?;
+        } else {
+            room.records = 0; // its next record does not fit, and precedes those of other chunks
         }
         let last = whole.then_some(opened);
         match parts.iter_mut().find(|part| part.state.is(&next.state)) {
