@@ -7,9 +7,11 @@ import os
 
 import pytest
 
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.runtime.native import native_available
 
-__all__ = ["IMPLEMENTATIONS", "require_implementation", "use_readers"]
+__all__ = ["IMPLEMENTATIONS", "in_python", "require_implementation", "use_readers"]
 
 IMPLEMENTATIONS = ("python", "native")
 
@@ -39,3 +41,10 @@ def use_readers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(f"{managers}.response_handler.open_reader", reading.open_reader)
     monkeypatch.setattr(f"{collector}.join_records", reading.join_records)
+
+
+def in_python(consumer: KafkaConsumer) -> None:
+    """Let a consumer read in Python, as it does in all but the usual case."""
+    reading = consumer._reading
+    reading.poll_now = lambda *limits: run(reading.poll(*limits))
+    reading.find_feed_now = lambda follow: run(reading.find_feed(follow))

@@ -4,7 +4,6 @@
 use pyo3::prelude::*;
 
 pub mod arrow;
-pub mod bare;
 pub mod batches;
 pub mod buffer;
 pub mod fetch;
@@ -13,13 +12,15 @@ pub mod options;
 pub mod pool;
 pub mod records;
 pub mod run;
+pub mod slots;
 pub mod standing;
 pub mod transport;
+pub mod usual;
 pub mod view;
 pub mod wake;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
-const ABI: u32 = 13;
+const ABI: u32 = 14;
 
 // The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]
@@ -35,9 +36,7 @@ mod _native {
     #[pymodule_export]
     use crate::frame::Frame;
     #[pymodule_export]
-    use crate::records::{
-        Feed, Loop, RecordIterator, RecordReader, Records, UsualCase, deserialize,
-    };
+    use crate::records::{Feed, Loop, RecordIterator, RecordReader, Records, deserialize};
     #[pymodule_export]
     use crate::run::run;
     #[pymodule_export]
@@ -46,6 +45,8 @@ mod _native {
     use crate::transport::selector::Selector;
     #[pymodule_export]
     use crate::transport::tls::config::TlsConfig;
+    #[pymodule_export]
+    use crate::usual::{UsualCase, UsualReading};
     #[pymodule_export]
     use tandem_kafka_capsule::{ArrowArray, ArrowType};
     #[pymodule_export]

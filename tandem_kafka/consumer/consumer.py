@@ -11,6 +11,7 @@ from tandem_kafka.config import Config, default_config, sealed
 from tandem_kafka.config.described import described
 from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
+from tandem_kafka.consumer.core import guarded
 from tandem_kafka.consumer.methods.blocking_methods import BlockingMethods
 from tandem_kafka.consumer.methods.kafka_python_attributes import KafkaPythonAttributes
 from tandem_kafka.consumer.methods.plain_methods import PlainMethods
@@ -139,6 +140,7 @@ class KafkaConsumer(
     # --- reading -------------------------------------------------------------------------------
 
     @returning
+    @guarded
     def poll(
         self,
         timeout_ms: float = 0,
@@ -175,7 +177,8 @@ class KafkaConsumer(
                 cluster denies access to a topic or group, or rejects the name of a topic.
             RebalanceCallbackError: A rebalance listener raised; the cause is its exception.
         """
-        batch, publication = run(self._reading.poll(timeout_ms, max_records))
+        core = self._core  # noqa: F841 - see `guarded`
+        batch, publication = self._reading.poll_now(timeout_ms, max_records)
         # Invariant: this single store moves all positions, and directly precedes the return. An
         # interrupt in between would lose the records.
         publication.done = update_offsets
@@ -232,9 +235,11 @@ class KafkaConsumer(
         return records
 
     @returning
+    @guarded
     def _find_feed(self) -> None:
         """Find the feed with the next record for the `for` loop; see `Loop`."""
-        if not run(self._reading.find_feed(self._follow)):
+        core = self._core  # noqa: F841 - see `guarded`
+        if not self._reading.find_feed_now(self._follow):
             raise StopIteration
 
     # --- closing -------------------------------------------------------------------------------

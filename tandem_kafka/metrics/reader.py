@@ -24,6 +24,19 @@ class ReaderMeasurements:
         note_dropped: Stores how many records a decoder has left out.
     """
 
+    __slots__ = (
+        "_dropped",
+        "_metrics",
+        "_polls",
+        "_records",
+        "due_ms",
+        "idle_ms",
+        "note_dropped",
+        "note_poll",
+        "note_records",
+        "polled_ms",
+    )
+
     def __init__(self, metrics: ConsumerMetrics) -> None:
         self._metrics = metrics
         # Appended to and emptied in single steps, because another thread may read the metrics.

@@ -27,6 +27,9 @@ class Clock(Protocol):
 class MonotonicClock:
     """The clock of the system."""
 
+    #: Returns nanoseconds of the same clock, for native code.
+    now_ns = staticmethod(monotonic_ns)
+
     def now_ms(self) -> int:
         """Return milliseconds of the monotonic clock."""
         return monotonic_ns() // 1_000_000

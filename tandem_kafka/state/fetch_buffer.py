@@ -135,6 +135,8 @@ class FetchBuffer:
         limit_bytes: `fetch_buffer_max_bytes`.
     """
 
+    __slots__ = ("limit_bytes", "queue", "starved")
+
     def __init__(self, limit_bytes: int = 1 << 26) -> None:
         #: The native queue also receives the chunks of standing fetches.
         self.queue: ChunkQueue = (

@@ -29,6 +29,23 @@ class SubscriptionKind(enum.Enum):
 class SubscriptionState:
     """The subscription, and an `AssignedPartition` for each assigned partition."""
 
+    __slots__ = (
+        "_on_hold",
+        "_settled_at",
+        "_topics_of_interest",
+        "_without_position",
+        "assigned",
+        "awaiting_drop",
+        "changes",
+        "kind",
+        "pattern",
+        "regex",
+        "resolved",
+        "told_at",
+        "topics",
+        "version",
+    )
+
     def __init__(self) -> None:
         self.kind = SubscriptionKind.NONE
         self.topics: frozenset[str] = frozenset()

@@ -43,7 +43,7 @@ struct RowSource {
 }
 
 /// The user's deserializers; the flags say whether they receive topic and headers.
-struct Deserializers {
+pub struct Deserializers {
     key: Option<(Py<PyAny>, bool)>,
     value: Option<(Py<PyAny>, bool)>,
     /// Returns the error to raise, given the origin ("key" or "value"), the exception, and the
@@ -52,6 +52,33 @@ struct Deserializers {
 }
 
 impl Feed {
+    fn over(source: Source, row_source: Option<RowSource>) -> Self {
+        Feed {
+            source,
+            given: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            row_source: UnderGil::new(row_source),
+        }
+    }
+
+    /// A feed over records without other references.
+    pub fn of(
+        records: &Bound<'_, Records>,
+        deserializers: Option<Deserializers>,
+    ) -> PyResult<Self> {
+        let py = records.py();
+        let rows = records.get().fresh_rows(py)?;
+        let maker = Maker::new(py, Arc::clone(&rows.owner), None)?;
+        let cursor = Cursor::default();
+        let row_source = RowSource { maker, cursor, deserializers, last: None, before: None };
+        Ok(Feed::over(Source::Rows(rows), Some(row_source)))
+    }
+
+    /// Whether the loop has received all records.
+    pub fn is_returned(&self, py: Python<'_>) -> bool {
+        self.given.load(Ordering::Relaxed) == self.len(py)
+    }
+
     fn len(&self, py: Python<'_>) -> usize {
         match &self.source {
             Source::Rows(rows) => rows.len(),
@@ -152,27 +179,18 @@ impl Feed {
         error_of: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let py = records.py();
-        let (source, row_source) = match records.cast::<Records>() {
+        match records.cast::<Records>() {
             Ok(records) if records.get().is_deserialized(py) => {
-                (Source::List(records.get().list(py)?.unbind()), None)
+                Ok(Feed::over(Source::List(records.get().list(py)?.unbind()), None))
             }
             Ok(records) => {
-                let rows = records.get().fresh_rows(py)?;
-                let maker = Maker::new(py, Arc::clone(&rows.owner), None)?;
                 let deserializers = error_of.map(|error_of| Deserializers { key, value, error_of });
-                let cursor = Cursor::default();
-                let row_source =
-                    RowSource { maker, cursor, deserializers, last: None, before: None };
-                (Source::Rows(rows), Some(row_source))
+                Feed::of(records, deserializers)
             }
-            Err(_) => (Source::List(records.cast::<PyList>()?.clone().unbind()), None),
-        };
-        Ok(Feed {
-            source,
-            given: AtomicUsize::new(0),
-            stopped: AtomicBool::new(false),
-            row_source: UnderGil::new(row_source),
-        })
+            Err(_) => {
+                Ok(Feed::over(Source::List(records.cast::<PyList>()?.clone().unbind()), None))
+            }
+        }
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
@@ -209,7 +227,7 @@ impl Feed {
     }
 
     /// Return no further records.
-    fn stop(&self) {
+    pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,5 @@
-//! Records as Python objects: `reader` takes them, `sequence` holds them, `feed` serves loops, and
-//! `collect` makes the usual batch of `poll()`.
+//! Records as Python objects: `reader` takes them, `sequence` holds them, and `feed` serves loops.
 
-mod collect;
 mod deserialized;
 mod feed;
 mod fields;
@@ -11,7 +9,6 @@ mod rows;
 mod sequence;
 mod under_gil;
 
-pub use crate::records::collect::UsualCase;
 pub use crate::records::deserialized::deserialize;
 pub use crate::records::feed::{Feed, Loop};
 pub use crate::records::reader::RecordReader;

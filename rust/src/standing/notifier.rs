@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::standing::alarm::Alarm;
-use crate::standing::queue::ChunkQueue;
 
 /// How often a waiting thread looks again; `_RECHECK_S` in runtime/driver.py.
 const RECHECK: Duration = Duration::from_millis(250);
@@ -131,25 +129,22 @@ impl Notifier {
         py.detach(|| self.0.wait(seen, timeout));
         py.check_signals()
     }
+}
 
-    /// Blocks until something is added to the queue, or `polls` requests attention: until
-    /// `queue.added` or `polls.attention` is another one than given.
-    fn wait_for_records(
+impl Notifier {
+    /// Blocks until `over` is true or the time has passed. Signal handlers run meanwhile.
+    pub fn wait_until(
         &self,
         py: Python<'_>,
-        queue: &ChunkQueue,
-        added: u64,
-        polls: &Bound<'_, PyAny>,
-        attention: &Bound<'_, PyAny>,
-        timeout_ms: u64,
+        timeout: Duration,
+        over: impl Fn() -> PyResult<bool>,
     ) -> PyResult<()> {
-        let end = Instant::now() + Duration::from_millis(timeout_ms);
+        let end = Instant::now() + timeout;
         loop {
-            // Read before the conditions, so that no change is missed.
+            // Read before the condition, so that no change is missed.
             let seen = self.0.value.load(SeqCst);
-            let asked = polls.getattr(intern!(py, "attention"))?;
             let left = end.saturating_duration_since(Instant::now());
-            if queue.shared.added() != added || !asked.is(attention) || left.is_zero() {
+            if over()? || left.is_zero() {
                 return Ok(());
             }
             py.detach(|| self.0.wait(seen, left.min(RECHECK)));

@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
-use crate::bare::bare;
 use crate::batches::Batches;
 use crate::options::DecodeOptions;
 use crate::records::RecordReader;
+use crate::slots::{bare, slots};
 use crate::wake::Wake;
 
 /// Memory of a chunk besides its records; CHUNK_BYTES in state/fetch_buffer.py.
@@ -137,20 +136,22 @@ impl Shared {
     }
 }
 
+slots!(Chunk { partition, base, reader, counted_bytes, error, sticky });
+
 /// A first-in, first-out queue. One thread appends and one removes. Invariant: nobody waits for the
 /// GIL while holding its lock.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct ChunkQueue {
     pub shared: Arc<Shared>,
     /// `CompletedFetch`.
-    chunk: Py<PyType>,
+    pub chunk: Chunk,
 }
 
 #[pymethods]
 impl ChunkQueue {
     #[new]
-    fn new(chunk: Py<PyType>) -> Self {
-        ChunkQueue { shared: Arc::default(), chunk }
+    fn new(chunk: &Bound<'_, PyType>) -> PyResult<Self> {
+        Ok(ChunkQueue { shared: Arc::default(), chunk: Chunk::of(chunk)? })
     }
 
     /// Appends a chunk.
@@ -286,13 +287,14 @@ impl ChunkQueue {
         reader: Py<RecordReader>,
         size: usize,
     ) -> PyResult<Py<PyAny>> {
-        let chunk = bare(self.chunk.bind(py))?;
-        chunk.setattr(intern!(py, "partition"), &origin.state)?;
-        chunk.setattr(intern!(py, "base"), &origin.base)?;
-        chunk.setattr(intern!(py, "reader"), reader)?;
-        chunk.setattr(intern!(py, "counted_bytes"), size)?;
-        chunk.setattr(intern!(py, "error"), py.None())?;
-        chunk.setattr(intern!(py, "sticky"), false)?;
+        let slots = &self.chunk;
+        let chunk = bare(slots.kind.bind(py))?;
+        slots.partition.set(&chunk, &origin.state)?;
+        slots.base.set(&chunk, &origin.base)?;
+        slots.reader.set(&chunk, reader)?;
+        slots.counted_bytes.set(&chunk, size)?;
+        slots.error.set(&chunk, py.None())?;
+        slots.sticky.set(&chunk, false)?;
         Ok(chunk.unbind())
     }
 

@@ -23,6 +23,7 @@ from tandem_kafka.runtime.native import native
 from tandem_kafka.state.fetch_buffer import Counts, FetchBuffer
 from tandem_kafka.state.partition import (
     AssignedPartition,
+    Changes,
     CommittedPosition,
     Consumed,
     FetchState,
@@ -50,6 +51,22 @@ class FetchCollector:
         max_bytes: The limit of a collection; see `Room`.
         busy: Whether this thread is inside `collect()` or `purge()`.
     """
+
+    __slots__ = (
+        "_buffer",
+        "_counting",
+        "_deserializers",
+        "_finished",
+        "_open",
+        "_subscription",
+        "_wake_network",
+        "busy",
+        "deserializing",
+        "max_bytes",
+        "moved",
+        "publication",
+        "raw",
+    )
 
     def __init__(
         self,
@@ -420,20 +437,36 @@ def _end_of(state: AssignedPartition, known: Told) -> int:
     return consumed.position.offset if consumed.base is known.base else -1
 
 
+#: What the native extension needs for the usual case; None without it.
+usual_case: Final = (
+    None
+    if native is None
+    else native.UsualCase(
+        {
+            kind.__name__: kind
+            for kind in (
+                AssignedPartition,
+                Changes,
+                Consumed,
+                ConsumerRecords,
+                FetchBuffer,
+                FetchCollector,
+                Handed,
+                OffsetAndMetadata,
+                OpenedChunk,
+                Position,
+                Publication,
+                SubscriptionState,
+                Told,
+            )
+        },
+        NO_STARTS,
+        FetchState.FETCHING,
+    )
+)
+
 #: `FetchCollector.collect`. The native function does the usual case in one step, and makes the same
 #: objects.
 collect: Final[Callable[[FetchCollector, int], ConsumerRecords]] = (
-    FetchCollector.collect
-    if native is None
-    else native.UsualCase(
-        ConsumerRecords,
-        NO_STARTS,
-        OpenedChunk,
-        Handed,
-        Consumed,
-        Position,
-        Publication,
-        OffsetAndMetadata,
-        FetchState.FETCHING,
-    ).collect
+    FetchCollector.collect if usual_case is None else usual_case.collect
 )

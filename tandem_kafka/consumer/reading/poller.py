@@ -83,6 +83,16 @@ class Polling:
         interval_ms: How long a reader may wait before it polls again.
     """
 
+    __slots__ = (
+        "_core",
+        "_errors",
+        "_event",
+        "_looked",
+        "_reporters",
+        "interval_ms",
+        "measured",
+    )
+
     def __init__(self, core: Core, reporters: Reporters) -> None:
         self._core = core
         self._reporters = reporters
@@ -168,6 +178,15 @@ class Polling:
 class Poller(Polling):
     """Collects fetched records, or waits for them."""
 
+    __slots__ = (
+        "_answered",
+        "_background",
+        "_collector",
+        "_looking",
+        "_quiet_changes",
+        "commits",
+    )
+
     def __init__(
         self,
         core: Core,
@@ -177,11 +196,9 @@ class Poller(Polling):
         reporters: Reporters,
     ) -> None:
         super().__init__(core, reporters)
-        self._commits = commits
+        self.commits = commits
         self._collector = collector
         self._background = background
-        #: Threads wait for it; None if the callers are tasks or green threads.
-        self._notifier = None if core.callers.cancellable else core.driver.blocks_on
         #: Whether the innermost poll() is before its collection: listeners and callbacks may poll.
         self._looking = False
         #: `Polls.attention` at the beginning of the last look that left nothing undone.
@@ -189,13 +206,16 @@ class Poller(Polling):
         #: The count of changes at which no event is needed: one was sent, or all can be fetched.
         self._quiet_changes = -1
 
-    async def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
+    async def poll(
+        self, deadline_ms: int, max_records: int, held: Held, *, begun: bool = False
+    ) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline or once closed.
 
         Args:
             deadline_ms: When to stop waiting for the first record.
             max_records: Maximum number of records.
             held: The lock that makes this caller the reader.
+            begun: Whether `UsualReading` has begun this call.
 
         Raises:
             WakeupError: `wakeup()` was called.
@@ -212,9 +232,10 @@ class Poller(Polling):
             core.reader = core.callers.current()
             self._looking = False
             now_ms = core.clock.now_ms()
-            self.begin(now_ms)
-            if now_ms >= self._commits.auto_commit_ms:
-                self._commits.auto_commit(now_ms)
+            if not begun:
+                self.begin(now_ms)
+            if now_ms >= self.commits.auto_commit_ms:
+                self.commits.auto_commit(now_ms)
             return await self._next(now_ms, deadline_ms, max_records, held, nested=nested)
         except KafkaError as error:
             self.note_error(error)
@@ -248,15 +269,12 @@ class Poller(Polling):
             if batch or collector.moved or now_ms >= deadline_ms:
                 return batch
             until_ms = min(deadline_ms, now_ms + self.interval_ms)
-            if self._notifier is not None:
-                self._notifier.wait_for_records(queue, added, polls, attention, until_ms - now_ms)
-            else:
-                await core.callers.wait(
-                    lambda added=added, attention=attention: (  # type: ignore[misc]
-                        queue.added != added or polls.attention is not attention
-                    ),
-                    until_ms,
-                )
+            await core.callers.wait(
+                lambda added=added, attention=attention: (  # type: ignore[misc]
+                    queue.added != added or polls.attention is not attention
+                ),
+                until_ms,
+            )
             began_ms, now_ms = now_ms, core.clock.now_ms()
             self.measured.idle_ms += now_ms - began_ms
 
@@ -293,11 +311,11 @@ class Poller(Polling):
         # runs callbacks, and may be interrupted.
         # Invariant: a nested poll() leaves it to the outer one, which may be interrupted before it
         # has reported that the listener's call is complete.
-        if not (nested or core.suspended or self._commits.waiting):
+        if not (nested or core.suspended or self.commits.waiting):
             self._answered = attention
 
     async def _process_events(self) -> None:
-        self._commits.run_callbacks()
+        self.commits.run_callbacks()
         if len(self._background):
             await self._background.process()
 

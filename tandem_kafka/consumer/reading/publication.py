@@ -25,7 +25,10 @@ class Publication:
             last action of the public method, after the lock of the reader has been released.
     """
 
-    done = False
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = False
 
 
 class Handed:

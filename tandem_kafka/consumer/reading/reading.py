@@ -11,7 +11,7 @@ from tandem_kafka.consumer.concurrent_calls import WithCore
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.reading.deserializers import Deserializers
-from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector, usual_case
 from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.consumer.reading.iteration import Feed, IteratedRecords, Iteration
 from tandem_kafka.consumer.reading.poller import Poller
@@ -21,8 +21,11 @@ from tandem_kafka.errors import ConsumerClosedError, RecordDeserializationError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.records import Undecodable
-from tandem_kafka.runtime.callers import Held
+from tandem_kafka.runtime import green
+from tandem_kafka.runtime.callers import Held, run
+from tandem_kafka.runtime.clock import MonotonicClock
 from tandem_kafka.runtime.native import native
+from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.state.partition import Changes
 from tandem_kafka.state.subscription import SubscriptionKind
 
@@ -44,6 +47,10 @@ MAX_PAUSE_MS = 100
 #: The most bytes of records that are decoded together. For larger columns, the system provides new
 #: memory each time, which takes as long as decoding them.
 _DECODED_BYTES = 16 << 20
+
+#: `Reading.poll` and `Reading.find_feed`, which are run to their ends.
+PollNow = Callable[[float, int | None], tuple[ConsumerRecords[Any, Any], Publication]]
+FindFeedNow = Callable[["Follow"], bool]
 
 #: Gives the loop a feed, and the count of changes at which it was checked.
 Follow = Callable[[Feed, Changes, int], None]
@@ -70,6 +77,7 @@ class Reading(WithCore):
         self._interceptors = interceptors
         self._idle_ms = core.config.consumer_timeout_ms
         self._endless = self._idle_ms is None or self._idle_ms < 0
+        self._run_records = min(core.config.max_poll_records, MAX_RUN_RECORDS)
         self._deserializers = deserializers
         self._deserializing = deserializers.active
         #: Iteration deserializes each record when it is due, unless an interceptor comes first.
@@ -79,23 +87,48 @@ class Reading(WithCore):
             deserializers if self._loop_deserializes else None,
             poller.note_error,
         )
+        plain = not (deserializers.active or interceptors.consuming)
+        #: `poll()` and `find_feed()` for threads, whose functions must be guarded.
+        self.poll_now: PollNow = lambda *limits: run(self.poll(*limits))
+        self.find_feed_now: FindFeedNow = lambda follow: run(self.find_feed(follow))
+        if usual_case is not None and plain and not (core.callers.cancellable or green.library()):
+            usual = native.UsualReading(  # type: ignore[union-attr]
+                usual_case,
+                self,
+                core,
+                poller,
+                collector,
+                poller.commits,
+                self.iteration.runs,
+                PROCESS,
+                core.clock.now_ns if isinstance(core.clock, MonotonicClock) else None,
+                IteratedRecords,
+                self._run_records,
+                None if self._endless else self._idle_ms,
+            )
+            self.poll_now, self.find_feed_now = usual.poll, usual.find_feed
 
-    @guarded
     async def poll(
-        self, timeout_ms: float, max_records: int | None
+        self, timeout_ms: float, max_records: int | None, until_ms: int | None = None
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
-        """Return records as soon as there are any; empty after the timeout."""
+        """Return records as soon as there are any; empty after the timeout.
+
+        Threads call it in a guarded function. With `until_ms`, which is when the timeout ends,
+        `UsualReading` has begun the call.
+        """
         core = self._core
         held = core.enter() or await core.acquire()
         try:
             limit = core.config.max_poll_records
             if max_records is not None:
                 limit = check_limit(max_records, limit)
-            deadline_ms = core.deadline_ms(timeout_ms)
+            deadline_ms = core.deadline_ms(timeout_ms) if until_ms is None else until_ms
             if self.iteration.runs:
                 self.iteration.end()
             self._collector.raw = False
-            return self._handed(await self._poller.poll(deadline_ms, limit, held))
+            begun = until_ms is not None
+            batch = await self._poller.poll(deadline_ms, limit, held, begun=begun)
+            return self._handed(batch)
         finally:
             held.release()
 
@@ -247,9 +280,11 @@ class Reading(WithCore):
 
     # --- iteration -----------------------------------------------------------------------------
 
-    @guarded
-    async def find_feed(self, follow: Follow) -> bool:
+    async def find_feed(self, follow: Follow, until_ms: int | None = None) -> bool:
         """Give the loop the feed with the next record, and wait for it if necessary.
+
+        Threads call it in a guarded function. With `until_ms`, which is when iteration ends without
+        a record, `UsualReading` has begun the call.
 
         Returns:
             False if iteration ends: the consumer was closed, has no subscription, or received no
@@ -266,7 +301,7 @@ class Reading(WithCore):
             seen = changes.count
             run = self.iteration.ready()
             if run is None:
-                seen, run = await self._await_run(held)
+                seen, run = await self._await_run(held, until_ms)
             if run is None:
                 return False
             follow(run.feed, changes, seen)
@@ -284,7 +319,9 @@ class Reading(WithCore):
         follow(run.feed, changes, seen)
         return True
 
-    async def _await_run(self, held: Held) -> tuple[int, IteratedRecords | None]:
+    async def _await_run(
+        self, held: Held, until_ms: int | None
+    ) -> tuple[int, IteratedRecords | None]:
         core = self._core
         if self._endless and core.engine.subscription.kind is SubscriptionKind.NONE:
             log.warning(
@@ -292,12 +329,15 @@ class Reading(WithCore):
                 client=core.client,
             )
             return 0, None
-        deadline_ms = self._idle_deadline_ms()
-        limit = min(core.config.max_poll_records, MAX_RUN_RECORDS)
+        deadline_ms = self._idle_deadline_ms() if until_ms is None else until_ms
+        begun = until_ms is not None
         changes = core.engine.subscription.changes
         while True:
             self._collector.raw = self._loop_deserializes
-            self.iteration.add(*self._handed(await self._poller.poll(deadline_ms, limit, held)))
+            limit = self._run_records
+            batch = await self._poller.poll(deadline_ms, limit, held, begun=begun)
+            begun = False
+            self.iteration.add(*self._handed(batch))
             seen = changes.count
             run = self.iteration.ready()
             if run is not None or core.closed or core.clock.now_ms() >= deadline_ms:

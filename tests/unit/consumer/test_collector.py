@@ -551,14 +551,19 @@ def test_a_busy_partition_whose_fetches_end_with_the_limit_does_not_starve_the_o
 @pytest.mark.parametrize("limit", [1, 4])
 def test_a_network_thread_that_finds_no_room_during_a_collection_is_woken(limit: int) -> None:
     class Filling(FetchBuffer):
-        looked = 0
+        looked = -100
 
         @property
-        def starved(self) -> bool:  # type: ignore[override]
+        def starved(self) -> bool:
             self.looked += 1
             return self.looked > (native is not None)  # the native function has looked before
 
+        @starved.setter
+        def starved(self, value: bool) -> None:
+            pass
+
     reading = Reading(A)
+    reading.buffer = reading.collector._buffer = buffer = Filling()
     for _ in range(2):
         reading.collect()
     if limit == 1:
@@ -567,7 +572,6 @@ def test_a_network_thread_that_finds_no_room_during_a_collection_is_woken(limit:
     else:
         reading.fetched(A, 0)
         reading.fetched(A, 3)
-    del reading.buffer.starved
-    reading.buffer.__class__ = Filling
+    buffer.looked = 0
     reading.collect(limit)
     assert reading.woken

@@ -1,0 +1,528 @@
+//! The usual case of `FetchCollector.collect`, in one step.
+//!
+//! All chunks are new, and nothing else is to be told. Python leaves the same objects behind
+//! (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use pyo3::PyTypeInfo;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+
+use crate::records::{RecordReader, Records, Rows};
+use crate::slots::{Slot, bare, made_as, slots};
+use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress};
+
+slots!(Batch { next_offsets, starts });
+slots!(Buffer { queue, starved });
+slots!(Changes { count });
+slots!(Collector {
+    _subscription,
+    _buffer,
+    _wake_network,
+    _open,
+    _counting,
+    _finished,
+    max_bytes,
+    busy,
+    moved,
+    publication,
+    deserializing,
+    raw
+});
+slots!(Consumed { base, position });
+slots!(Handed { base, before, after, publication });
+slots!(Opened { chunk, reader, taken, released, reading, _start });
+slots!(Partition { tp, state, base, consumed, told, returnable });
+slots!(Position { offset, leader_epoch });
+slots!(Publication { done });
+slots!(Subscription { assigned, changes, told_at });
+slots!(Told { base });
+
+/// The classes of the objects that a collection reads and makes.
+#[pyclass(frozen, module = "tandem_kafka._native")]
+pub struct UsualCase {
+    batch: Batch,
+    no_starts: Py<PyAny>,
+    buffer: Buffer,
+    pub changes: Changes,
+    pub collector: Collector,
+    consumed: Consumed,
+    pub handed: Handed,
+    opened: Opened,
+    pub partition: Partition,
+    position: Position,
+    pub publication: Publication,
+    subscription: Subscription,
+    told: Told,
+    offset: Py<PyType>,
+    fetching: Py<PyAny>,
+}
+
+/// What a collection takes chunks from.
+pub struct Source<'a, 'py> {
+    of: &'a UsualCase,
+    pub collector: Bound<'py, PyAny>,
+    subscription: Bound<'py, PyAny>,
+    buffer: Bound<'py, PyAny>,
+    pub queue: Bound<'py, ChunkQueue>,
+    open: Bound<'py, PyAny>,
+}
+
+/// What one collection has made.
+pub struct Collected<'py> {
+    pub batch: Bound<'py, PyDict>,
+    next_offsets: Bound<'py, PyDict>,
+    pub moved: Bound<'py, PyList>,
+    finished: Bound<'py, PyList>,
+    pub publication: Bound<'py, PyAny>,
+    /// For each partition with records: its topic, their number, and the lag if it is known.
+    pub counts: Vec<(Bound<'py, PyAny>, usize, Option<i64>)>,
+    /// The state of each of them, and the records.
+    pub returned: Vec<(Bound<'py, PyAny>, Bound<'py, Records>)>,
+}
+
+/// What may still be added, as `Room` of `opened_chunk.py`.
+struct Room {
+    records: usize,
+    bytes: i64,
+    empty: bool,
+}
+
+impl Room {
+    fn add(&mut self, count: usize, size: i64) -> bool {
+        let left = self.bytes - size;
+        if left < 0 && !self.empty {
+            self.records = 0;
+            return false;
+        }
+        self.bytes = left;
+        self.records = if left > 0 { self.records - count } else { 0 };
+        self.empty &= count == 0;
+        true
+    }
+}
+
+/// A chunk that may be returned now.
+struct Next<'py> {
+    chunk: Bound<'py, PyAny>,
+    state: Bound<'py, PyAny>,
+    base: Bound<'py, PyAny>,
+    begin: Bound<'py, PyAny>,
+    reader: Bound<'py, RecordReader>,
+}
+
+/// What a collection has read of a partition.
+struct Part<'py> {
+    /// Its first chunk.
+    first: Next<'py>,
+    rows: Vec<Arc<Rows>>,
+    /// The offset and the leader epoch of the position after them.
+    at: (i64, i32),
+    /// The last chunk if it was read to its end.
+    last: Option<Bound<'py, PyAny>>,
+}
+
+impl Part<'_> {
+    fn has_rows(&self) -> bool {
+        self.rows.iter().any(|rows| !rows.is_empty())
+    }
+}
+
+#[pymethods]
+impl UsualCase {
+    /// Args:
+    ///     classes: The classes by their names.
+    ///     no_starts: The usual `starts` of a batch.
+    ///     fetching: The state in which a partition is read.
+    #[new]
+    fn new(
+        classes: &Bound<'_, PyDict>,
+        no_starts: Py<PyAny>,
+        fetching: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let class = |name: &str| -> PyResult<Bound<'_, PyType>> {
+            Ok(classes.as_any().get_item(name)?.cast_into()?)
+        };
+        Ok(UsualCase {
+            batch: Batch::of(&class("ConsumerRecords")?)?,
+            no_starts,
+            buffer: Buffer::of(&class("FetchBuffer")?)?,
+            changes: Changes::of(&class("Changes")?)?,
+            collector: Collector::of(&class("FetchCollector")?)?,
+            consumed: Consumed::of(&class("Consumed")?)?,
+            handed: Handed::of(&class("Handed")?)?,
+            opened: Opened::of(&class("OpenedChunk")?)?,
+            partition: Partition::of(&class("AssignedPartition")?)?,
+            position: Position::of(&class("Position")?)?,
+            publication: Publication::of(&class("Publication")?)?,
+            subscription: Subscription::of(&class("SubscriptionState")?)?,
+            told: Told::of(&class("Told")?)?,
+            offset: class("OffsetAndMetadata")?.unbind(),
+            fetching,
+        })
+    }
+
+    /// Returns what `collector.collect(max_records)` would; other cases call that.
+    fn collect<'py>(
+        &self,
+        collector: Bound<'py, PyAny>,
+        max_records: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = collector.py();
+        if let Some(source) = self.source(&collector)?
+            && source.is_usual()?
+            && let Some(made) = source.collect(max_records)?
+        {
+            return Ok(made.batch.into_any());
+        }
+        collector.call_method1(intern!(py, "collect"), (max_records,))
+    }
+}
+
+impl UsualCase {
+    /// What a collector takes chunks from; None without a native queue.
+    pub fn source<'py>(&self, collector: &Bound<'py, PyAny>) -> PyResult<Option<Source<'_, 'py>>> {
+        let buffer = self.collector._buffer.get(collector)?;
+        let Ok(queue) = self.buffer.queue.get(&buffer)?.cast_into::<ChunkQueue>() else {
+            return Ok(None);
+        };
+        Ok(Some(Source {
+            of: self,
+            collector: collector.clone(),
+            subscription: self.collector._subscription.get(collector)?,
+            buffer,
+            queue,
+            open: self.collector._open.get(collector)?,
+        }))
+    }
+
+    fn begin<'py>(&self, py: Python<'py>) -> PyResult<Collected<'py>> {
+        let kind = self.batch.kind.bind(py);
+        let batch = made_as(kind, kind, &PyTuple::empty(py))?;
+        let next_offsets = PyDict::new(py);
+        self.batch.next_offsets.set(&batch, &next_offsets)?;
+        self.batch.starts.set(&batch, &self.no_starts)?;
+        let publication = bare(self.publication.kind.bind(py))?;
+        self.publication.done.set(&publication, false)?;
+        Ok(Collected {
+            batch: batch.cast_into()?,
+            next_offsets,
+            moved: PyList::empty(py),
+            finished: PyList::empty(py),
+            publication,
+            counts: Vec::new(),
+            returned: Vec::new(),
+        })
+    }
+
+    /// Whether the call that returned these records has ended.
+    pub fn is_returned(&self, handed: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.publication.done.is_true(&self.handed.publication.get(handed)?)
+    }
+
+    /// `state.position`; None if iteration returns records of the partition one by one.
+    fn position<'py>(
+        &self,
+        state: &Bound<'py, PyAny>,
+        base: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let consumed = self.partition.consumed.get(state)?;
+        if consumed.is_none() {
+            return Ok(Some(base.clone()));
+        }
+        let kind = consumed.get_type();
+        if kind.is(&self.handed.kind) {
+            let slots = &self.handed;
+            if !slots.base.get(&consumed)?.is(base) {
+                return Ok(Some(base.clone()));
+            }
+            let position = if self.is_returned(&consumed)? { &slots.after } else { &slots.before };
+            return position.get(&consumed).map(Some);
+        }
+        if !consumed.getattr(intern!(state.py(), "base"))?.is(base) {
+            return Ok(Some(base.clone()));
+        }
+        if kind.is(&self.consumed.kind) {
+            return self.consumed.position.get(&consumed).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Adds the records of a partition, and prepares its new position.
+    fn add<'py>(&self, part: &Part<'py>, made: &mut Collected<'py>) -> PyResult<()> {
+        let Next { state, base, begin, .. } = &part.first;
+        let py = state.py();
+        let (offset, epoch) = part.at;
+        let tp = self.partition.tp.get(state)?;
+        let at = bare(self.position.kind.bind(py))?;
+        self.position.offset.set(&at, offset)?;
+        self.position.leader_epoch.set(&at, epoch)?;
+        let consumed = if let Some(rows) = joined(&part.rows) {
+            let slots = &self.handed;
+            let handed = bare(slots.kind.bind(py))?;
+            slots.base.set(&handed, base)?;
+            slots.before.set(&handed, begin)?;
+            slots.after.set(&handed, &at)?;
+            slots.publication.set(&handed, &made.publication)?;
+            let watermark = state.cast::<FetchProgress>()?.get().0.high_watermark.load(SeqCst);
+            let lag = (watermark >= 0).then_some(watermark - offset);
+            made.counts.push((tp.getattr(intern!(py, "topic"))?, rows.len(), lag));
+            let records = Bound::new(py, Records::of(rows))?;
+            made.batch.set_item(&tp, &records)?;
+            made.returned.push((state.clone(), records));
+            if let Some(last) = &part.last {
+                made.finished.append((state, &handed, last))?;
+            }
+            handed
+        } else {
+            let consumed = bare(self.consumed.kind.bind(py))?;
+            self.consumed.base.set(&consumed, base)?;
+            self.consumed.position.set(&consumed, &at)?;
+            consumed
+        };
+        self.partition.consumed.set(state, consumed)?;
+        if self.position.offset.get(begin)?.extract::<i64>()? != offset {
+            made.moved.append(state)?;
+            let fields = PyTuple::new(py, [(offset, "", epoch).into_pyobject(py)?])?;
+            let after = made_as(&PyTuple::type_object(py), self.offset.bind(py), &fields)?;
+            made.next_offsets.set_item(&tp, after)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'py> Source<'_, 'py> {
+    /// Collects; returns None if Python must add the first chunk, or look at others that are open.
+    pub fn collect(&self, max_records: usize) -> PyResult<Option<Collected<'py>>> {
+        if !self.drop_finished()? {
+            return Ok(None);
+        }
+        let mut made = self.of.begin(self.collector.py())?;
+        let busy = &self.of.collector.busy;
+        busy.set(&self.collector, true)?;
+        let collected = self.fill(&mut made, max_records);
+        busy.set(&self.collector, false)?;
+        Ok(collected?.then_some(made))
+    }
+
+    /// Adds the chunks in the queue; returns false if Python must add the first one.
+    fn fill(&self, made: &mut Collected<'py>, max_records: usize) -> PyResult<bool> {
+        let (collector, py) = (&self.collector, self.collector.py());
+        let slots = &self.of.collector;
+        slots._finished.set(collector, &made.finished)?;
+        slots.moved.set(collector, &made.moved)?;
+        slots.publication.set(collector, &made.publication)?;
+        let assigned = self.of.subscription.assigned.get(&self.subscription)?;
+        let bytes = slots.max_bytes.get(collector)?.extract()?;
+        let mut room = Room { records: max_records, bytes, empty: true };
+        let (mut usual, mut released, mut parts) = (true, false, Vec::new());
+        while usual
+            && room.records > 0
+            && let Some(chunk) = self.queue.get().first(py)?
+        {
+            usual = match self.look(chunk.into_bound(py), &assigned)? {
+                Some(next) => self.read(next, &mut parts, &mut room, &mut released)?,
+                None => false,
+            };
+        }
+        for part in &parts {
+            self.of.add(part, made)?;
+        }
+        // Another thread may have found the buffer full while a batch was decoded.
+        if released && self.starved()? {
+            slots._wake_network.get(collector)?.call0()?;
+        }
+        if room.records == 0 && assigned.len()? > 1 && !self.queue.get().is_empty() {
+            let states = parts.iter().filter(|part| part.has_rows()).map(|part| &part.first.state);
+            let states = PyList::new(py, states.collect::<Vec<_>>())?;
+            collector.call_method1(intern!(py, "_serve_others_first"), (states,))?;
+        }
+        Ok(usual || !made.moved.is_empty())
+    }
+
+    /// Returns the chunk with what is needed of it, unless Python must look at it.
+    fn look(
+        &self,
+        chunk: Bound<'py, PyAny>,
+        assigned: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Next<'py>>> {
+        let (slots, chunks) = (&self.of.partition, &self.queue.get().chunk);
+        let state = chunks.partition.get(&chunk)?;
+        // Invariant: the state is read before the base.
+        let fetching = slots.state.get(&state)?.is(&self.of.fetching);
+        let base = slots.base.get(&state)?;
+        let told = slots.told.get(&state)?;
+        let Ok(reader) = chunks.reader.get(&chunk)?.cast_into::<RecordReader>() else {
+            return Ok(None);
+        };
+        if !fetching
+            || !chunks.base.get(&chunk)?.is(&base)
+            || !chunks.error.get(&chunk)?.is_none()
+            || !slots.returnable.is_true(&state)?
+            || told.is_none()
+            || !self.of.told.base.get(&told)?.is(&base)
+        {
+            return Ok(None);
+        }
+        let tp = slots.tp.get(&state)?;
+        let found = assigned.call_method1(intern!(chunk.py(), "get"), (tp,))?;
+        if !found.is(&state) {
+            return Ok(None);
+        }
+        let begin = self.of.position(&state, &base)?;
+        Ok(begin.map(|begin| Next { chunk, state, base, begin, reader }))
+    }
+
+    /// Reads the records of a chunk; returns false if there is no room, or Python must go on.
+    fn read(
+        &self,
+        next: Next<'py>,
+        parts: &mut Vec<Part<'py>>,
+        room: &mut Room,
+        released: &mut bool,
+    ) -> PyResult<bool> {
+        let py = next.chunk.py();
+        let opened = self.open(&next)?;
+        let mut reader = next.reader.borrow_mut();
+        let before = reader.taken_bytes;
+        let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok()) else {
+            return Ok(false); // the reader has not moved, and Python meets the error again
+        };
+        let rows = records.fresh_rows(py)?;
+        let taken = self.of.opened.taken.get(&opened)?;
+        taken.cast::<PyList>()?.append(Bound::new(py, records)?)?;
+        if !room.add(rows.len(), (reader.taken_bytes - before) as i64) {
+            return Ok(false);
+        }
+        let at = (reader.next_offset, reader.leader_epoch);
+        let (whole, size) = (reader.exhausted, reader.size_bytes() + CHUNK_BYTES);
+        drop(reader);
+        self.recount(&next, if whole { 0 } else { size as i64 })?;
+        if whole {
+            self.of.opened.released.set(&opened, true)?;
+            *released = true;
+        } else {
+            room.records = 0; // its next record does not fit, and precedes those of other chunks
+        }
+        let last = whole.then_some(opened);
+        match parts.iter_mut().find(|part| part.first.state.is(&next.state)) {
+            Some(part) => {
+                part.rows.push(rows);
+                (part.at, part.last) = (at, last);
+            }
+            None => parts.push(Part { first: next, rows: vec![rows], at, last }),
+        }
+        Ok(true)
+    }
+
+    /// Takes the chunk out of the queue; it is kept before it is removed.
+    fn open(&self, next: &Next<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (slots, py) = (&self.of.opened, next.chunk.py());
+        let opened = bare(slots.kind.bind(py))?;
+        slots.chunk.set(&opened, &next.chunk)?;
+        slots.reader.set(&opened, &next.reader)?;
+        slots.taken.set(&opened, PyList::empty(py))?;
+        slots.released.set(&opened, false)?;
+        slots.reading.set(&opened, false)?;
+        slots._start.set(&opened, next.reader.borrow().next_offset)?;
+        let chunks = self.open.call_method1(intern!(py, "get"), (&next.state,))?;
+        match chunks.cast::<PyList>() {
+            Ok(chunks) => chunks.append(&opened)?,
+            Err(_) => self.open.set_item(&next.state, PyList::new(py, [&opened])?)?,
+        }
+        self.queue.get().drop_first();
+        Ok(opened)
+    }
+
+    /// Sets the counted size of a chunk, as `FetchBuffer.count` does; 0 releases it.
+    fn recount(&self, next: &Next<'py>, size: i64) -> PyResult<()> {
+        let counted_bytes = &self.queue.get().chunk.counted_bytes;
+        let counted: i64 = counted_bytes.get(&next.chunk)?.extract()?;
+        // Invariant: the partition first; a standing fetch that waits for room checks both.
+        let progress = next.state.cast::<FetchProgress>()?;
+        progress.get().0.released_bytes.fetch_add(counted - size, SeqCst);
+        self.queue.get().release(counted - size);
+        counted_bytes.set(&next.chunk, size)
+    }
+
+    /// Whether nothing but new chunks is to be looked at.
+    pub fn is_usual(&self) -> PyResult<bool> {
+        let slots = &self.of.collector;
+        let is = |slot: &Slot| slot.is_true(&self.collector);
+        let changes = self.of.subscription.changes.get(&self.subscription)?;
+        let told_at = self.of.subscription.told_at.get(&self.subscription)?;
+        Ok(!is(&slots.busy)?
+            && slots._counting.get(&self.collector)?.is_none()
+            && (is(&slots.raw)? || !is(&slots.deserializing)?)
+            && !self.starved()?
+            && is_same_number(&self.of.changes.count.get(&changes)?, &told_at)?)
+    }
+
+    /// Whether a collection would find nothing.
+    pub fn is_empty(&self) -> PyResult<bool> {
+        Ok(self.queue.get().is_empty() && self.drop_finished()?)
+    }
+
+    /// Whether the last collection was returned, and none is under way.
+    pub fn is_published(&self) -> PyResult<bool> {
+        let publication = self.of.collector.publication.get(&self.collector)?;
+        self.of.publication.done.is_true(&publication)
+    }
+
+    /// Whether a partition is assigned.
+    pub fn is_assigned(&self) -> PyResult<bool> {
+        Ok(self.of.subscription.assigned.get(&self.subscription)?.len()? > 0)
+    }
+
+    fn starved(&self) -> PyResult<bool> {
+        self.of.buffer.starved.is_true(&self.buffer)
+    }
+
+    /// Drops the chunks that the last collection has returned; returns whether no other one is open.
+    fn drop_finished(&self) -> PyResult<bool> {
+        if self.open.len()? == 0 {
+            return Ok(true);
+        }
+        if !self.is_published()? {
+            return Ok(false);
+        }
+        let py = self.collector.py();
+        let finished = self.of.collector._finished.get(&self.collector)?;
+        for each in finished.cast::<PyList>()? {
+            let (state, handed, last): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =
+                each.extract()?;
+            let chunks = self.open.call_method1(intern!(py, "get"), (&state,))?;
+            // Invariant: nothing was added; see `FetchCollector._begin`.
+            if self.of.partition.consumed.get(&state)?.is(&handed)
+                && let Ok(chunks) = chunks.cast::<PyList>()
+                && chunks.iter().next_back().is_some_and(|chunk| chunk.is(&last))
+            {
+                self.open.del_item(&state)?;
+            }
+        }
+        Ok(self.open.len()? == 0)
+    }
+}
+
+/// Compares two ints, which are usually the same object.
+pub fn is_same_number(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if one.is(other) { Ok(true) } else { one.eq(other) }
+}
+
+/// The rows of several chunks; None if there are no rows.
+fn joined(parts: &[Arc<Rows>]) -> Option<Arc<Rows>> {
+    let mut filled = parts.iter().filter(|rows| !rows.is_empty());
+    let first = filled.next()?;
+    let mut rest = filled.peekable();
+    if rest.peek().is_none() {
+        return Some(Arc::clone(first));
+    }
+    let mut whole = Rows::empty(Arc::clone(&first.owner));
+    for rows in std::iter::once(first).chain(rest) {
+        rows.pieces.iter().for_each(|piece| whole.push(piece.clone()));
+    }
+    Some(Arc::new(whole))
+}

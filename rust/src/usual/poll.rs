@@ -1,0 +1,491 @@
+//! The usual `poll()` or iteration of a thread: enters, collects, waits and leaves in one step.
+
+use std::time::Duration;
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyType};
+
+use crate::records::Feed;
+use crate::run::run;
+use crate::slots::{bare, slots};
+use crate::standing::Notifier;
+use crate::usual::collection::{Collected, Source, UsualCase, is_same_number};
+
+const NANOS_PER_MS: f64 = 1e6;
+/// As in events/completable.py.
+const NO_DEADLINE_MS: i64 = 1 << 62;
+/// Longer than any wait, as `ENDLESS_MS` in reading.py.
+const LONGEST_MS: f64 = (1u64 << 40) as f64;
+
+slots!(Iterated { state, handed, base, feed, version, _cached });
+slots!(Measured { polled_ms, idle_ms, due_ms, note_poll, note_records });
+slots!(Poller { _answered, _quiet_changes, _looking });
+slots!(Polls { attention, event_needed, handler_ms, polled_ms });
+
+/// What the calls of one consumer look at.
+#[pyclass(frozen, module = "tandem_kafka._native")]
+pub struct UsualReading {
+    case: Py<UsualCase>,
+    reading: Py<PyAny>,
+    iterated_slots: Iterated,
+    measured_slots: Measured,
+    poller_slots: Poller,
+    polls_slots: Polls,
+    collector: Py<PyAny>,
+    core: Py<PyAny>,
+    changes: Py<PyAny>,
+    commits: Py<PyAny>,
+    measured: Py<PyAny>,
+    poller: Py<PyAny>,
+    polls: Py<PyAny>,
+    process: Py<PyAny>,
+    pid: Py<PyAny>,
+    owner: Py<PyAny>,
+    /// What iteration has collected and not returned.
+    runs: Py<PyAny>,
+    current: Py<PyAny>,
+    clock: Py<PyAny>,
+    /// `MonotonicClock.now_ns` if that is the clock.
+    now_ns: Option<Py<PyAny>>,
+    notifier: Option<Py<Notifier>>,
+    /// `max_poll_records`, and the most records that iteration takes at once.
+    limit: usize,
+    run: usize,
+    /// `consumer_timeout_ms`; None for iteration without an end.
+    idle_ms: Option<f64>,
+    limit_bytes: i64,
+    interval_ms: i64,
+}
+
+/// How a call has ended.
+enum Outcome<'py> {
+    Collected(Box<Collected<'py>>),
+    /// Python must go on.
+    Begun,
+}
+
+/// The time: `clock.now_ms()`, and the exact one in ms if it is known.
+struct Now {
+    ms: i64,
+    exact_ms: Option<f64>,
+}
+
+/// A call that is inside.
+struct Call<'a, 'py> {
+    now: Now,
+    source: Source<'a, 'py>,
+    _held: Held<'py>,
+}
+
+/// The lock of the reader; released when it is dropped.
+struct Held<'py> {
+    core: Bound<'py, PyAny>,
+    lock: Bound<'py, PyAny>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let py = self.lock.py();
+        // Neither fails; an error of the call is told.
+        let _ = self.core.setattr(intern!(py, "reader"), py.None());
+        let _ = self.lock.call_method0(intern!(py, "release"));
+    }
+}
+
+#[pymethods]
+impl UsualReading {
+    /// Args:
+    ///     case: The classes.
+    ///     reading: What does all other cases.
+    ///     core: The connection to the network thread.
+    ///     poller: What polls in Python.
+    ///     collector: Takes the records from the buffer.
+    ///     commits: Knows when the next automatic commit is due.
+    ///     runs: What iteration has collected and not returned.
+    ///     process: Knows the id of this process.
+    ///     `now_ns`: The clock of the core in nanoseconds, if it is that of the system.
+    ///     iterated: `IteratedRecords`.
+    ///     run: The most records that iteration takes at once.
+    ///     `idle_ms`: `consumer_timeout_ms`; None for iteration without an end.
+    #[new]
+    #[allow(clippy::too_many_arguments)] // the objects of one consumer
+    fn new(
+        case: Py<UsualCase>,
+        reading: Py<PyAny>,
+        core: &Bound<'_, PyAny>,
+        poller: &Bound<'_, PyAny>,
+        collector: Py<PyAny>,
+        commits: Py<PyAny>,
+        runs: Py<PyAny>,
+        process: &Bound<'_, PyAny>,
+        now_ns: Option<Py<PyAny>>,
+        iterated: &Bound<'_, PyType>,
+        run: usize,
+        idle_ms: Option<f64>,
+    ) -> PyResult<Self> {
+        let of = |object: &Bound<'_, PyAny>, names: &str| -> PyResult<Py<PyAny>> {
+            let found =
+                names.split('.').try_fold(object.clone(), |found, name| found.getattr(name));
+            found.map(Bound::unbind)
+        };
+        let py = core.py();
+        let measured = of(poller, "measured")?;
+        let polls = of(core, "engine.polls")?;
+        Ok(UsualReading {
+            case,
+            reading,
+            iterated_slots: Iterated::of(iterated)?,
+            measured_slots: Measured::of(&measured.bind(py).get_type())?,
+            poller_slots: Poller::of(&poller.get_type())?,
+            polls_slots: Polls::of(&polls.bind(py).get_type())?,
+            collector,
+            core: core.clone().unbind(),
+            changes: of(core, "engine.subscription.changes")?,
+            commits,
+            measured,
+            poller: poller.clone().unbind(),
+            polls,
+            process: process.clone().unbind(),
+            pid: of(process, "pid")?,
+            owner: of(core, "_owner")?,
+            runs,
+            current: of(core, "callers.current")?,
+            clock: of(core, "clock")?,
+            now_ns,
+            notifier: of(core, "driver.blocks_on")?.extract(py)?,
+            run,
+            idle_ms,
+            limit: of(core, "config.max_poll_records")?.extract(py)?,
+            limit_bytes: of(core, "engine.buffer.limit_bytes")?.extract(py)?,
+            interval_ms: of(poller, "interval_ms")?.extract(py)?,
+        })
+    }
+
+    // The cycle is broken by the Python objects in it.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let objects = [
+            &self.reading,
+            &self.collector,
+            &self.core,
+            &self.changes,
+            &self.commits,
+            &self.measured,
+            &self.poller,
+            &self.polls,
+            &self.process,
+            &self.pid,
+            &self.owner,
+            &self.runs,
+            &self.current,
+            &self.clock,
+        ];
+        objects.into_iter().chain(&self.now_ns).try_for_each(|each| visit.call(each))
+    }
+
+    /// Returns the records and their publication, as `Reading.poll` does.
+    fn poll<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_ms: Bound<'py, PyAny>,
+        max_records: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut until_ms = None;
+        if let Some((timeout, limit)) = self.limits(&timeout_ms, &max_records)
+            && self.runs.bind(py).len()? == 0
+            && let Some(call) = self.enter(py)?
+        {
+            let deadline_ms = self.deadline(py, &call.now, timeout)?;
+            let outcome = self.read(&call.source, call.now.ms, deadline_ms, limit);
+            drop(call);
+            match outcome? {
+                Outcome::Collected(made) => {
+                    return Ok((made.batch, made.publication).into_pyobject(py)?.into_any());
+                }
+                Outcome::Begun => until_ms = Some(deadline_ms),
+            }
+        }
+        let method = intern!(py, "poll");
+        run(&self.reading.bind(py).call_method1(method, (timeout_ms, max_records, until_ms))?)
+    }
+
+    /// Gives a loop the feed with the next record, as `Reading.find_feed` does.
+    fn find_feed<'py>(
+        &self,
+        py: Python<'py>,
+        follow: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut until_ms = None;
+        if let Some(call) = self.enter(py)?
+            && call.source.is_assigned()?
+            && self.drop_returned(py)?
+        {
+            let deadline_ms = match self.idle_ms {
+                Some(idle_ms) => self.deadline(py, &call.now, idle_ms)?,
+                None => NO_DEADLINE_MS,
+            };
+            let found = self.next_feed(&call, deadline_ms, &follow);
+            drop(call);
+            match found? {
+                Some(found) => return Ok(found.into_pyobject(py)?.to_owned().into_any()),
+                None => until_ms = Some(deadline_ms),
+            }
+        }
+        let method = intern!(py, "find_feed");
+        run(&self.reading.bind(py).call_method1(method, (follow, until_ms))?)
+    }
+}
+
+impl UsualReading {
+    /// The arguments if they are usual; Python rejects others, or converts them.
+    fn limits(
+        &self,
+        timeout_ms: &Bound<'_, PyAny>,
+        max_records: &Bound<'_, PyAny>,
+    ) -> Option<(f64, usize)> {
+        let is_number = timeout_ms.is_exact_instance_of::<PyInt>()
+            || timeout_ms.is_exact_instance_of::<PyFloat>();
+        let timeout = timeout_ms.extract::<f64>().ok().filter(|_| is_number)?;
+        let limit = if max_records.is_none() {
+            self.limit
+        } else {
+            let exact = max_records.is_exact_instance_of::<PyInt>();
+            max_records.extract().ok().filter(|limit| exact && *limit > 0)?
+        };
+        (0.0..=LONGEST_MS).contains(&timeout).then_some((timeout, limit))
+    }
+
+    /// Whether nothing but records needs attention, and no other call is inside.
+    ///
+    /// Invariant: nothing here lets another thread run. What changes later is told by `attention`
+    /// or `changes`, or needs the lock.
+    fn is_usual(&self, source: &Source<'_, '_>, now_ms: i64) -> PyResult<bool> {
+        let py = source.collector.py();
+        let (core, polls) = (self.core.bind(py), self.polls.bind(py));
+        let changes = self.case.get().changes.count.get(self.changes.bind(py))?;
+        let auto_commit = self.commits.bind(py).getattr(intern!(py, "auto_commit_ms"))?;
+        Ok(self.is_quiet(py)?
+            && (now_ms as f64) < auto_commit.extract()?
+            && source.is_usual()?
+            && source.is_published()?
+            && self.is_settled(&changes)?
+            && !self.polls_slots.event_needed.is_true(polls)?
+            && core.getattr(intern!(py, "reader"))?.is_none()
+            && !core.getattr(intern!(py, "closed"))?.is_truthy()?
+            && !self.poller_slots._looking.is_true(self.poller.bind(py))?
+            && self.process.bind(py).getattr(intern!(py, "pid"))?.is(&self.pid))
+    }
+
+    /// Whether this is the count of changes at which no event is needed.
+    fn is_settled(&self, count: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let poller = self.poller.bind(count.py());
+        is_same_number(count, &self.poller_slots._quiet_changes.get(poller)?)
+    }
+
+    /// Whether there is nothing to look at besides records.
+    fn is_quiet(&self, py: Python<'_>) -> PyResult<bool> {
+        let attention = self.polls_slots.attention.get(self.polls.bind(py))?;
+        Ok(self.poller_slots._answered.get(self.poller.bind(py))?.is(&attention))
+    }
+
+    /// Begins a usual call, with the lock of the reader; None if Python must, or must wait for it.
+    fn enter<'py>(&self, py: Python<'py>) -> PyResult<Option<Call<'_, 'py>>> {
+        let now = self.now(py)?;
+        let Some(source) = self.case.get().source(self.collector.bind(py))? else {
+            return Ok(None);
+        };
+        if !self.is_usual(&source, now.ms)? {
+            return Ok(None);
+        }
+        let reader = self.current.bind(py).call0()?;
+        let lock = self.owner.bind(py).getattr(intern!(py, "_lock"))?;
+        if !lock.call_method1(intern!(py, "acquire"), (false,))?.is_truthy()? {
+            return Ok(None);
+        }
+        let _held = Held { core: self.core.bind(py).clone(), lock };
+        self.core.bind(py).setattr(intern!(py, "reader"), reader)?;
+        Ok(Some(Call { now, source, _held }))
+    }
+
+    /// Drops what iteration has returned; returns false if it has not returned everything.
+    fn drop_returned(&self, py: Python<'_>) -> PyResult<bool> {
+        let (slots, case) = (&self.iterated_slots, self.case.get());
+        let runs = self.runs.bind(py);
+        while runs.len()? > 0 {
+            let run = runs.get_item(0)?;
+            let handed = slots.handed.get(&run)?;
+            let feed = slots.feed.get(&run)?.cast_into::<Feed>()?;
+            if !feed.get().is_returned(py) || !case.is_returned(&handed)? {
+                return Ok(false);
+            }
+            feed.get().stop();
+            let state = slots.state.get(&run)?;
+            if case.partition.consumed.get(&state)?.is(&run) {
+                case.partition.consumed.set(&state, handed)?;
+            }
+            runs.call_method0(intern!(py, "popleft"))?;
+        }
+        Ok(true)
+    }
+
+    /// Waits for the next record, and gives its feed to a loop. Returns None if Python must go on.
+    fn next_feed<'py>(
+        &self,
+        call: &Call<'_, 'py>,
+        deadline_ms: i64,
+        follow: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<bool>> {
+        let (py, case) = (follow.py(), self.case.get());
+        let mut now_ms = call.now.ms;
+        loop {
+            let Outcome::Collected(made) =
+                self.read(&call.source, now_ms, deadline_ms, self.run)?
+            else {
+                return Ok(None);
+            };
+            let mut first = None;
+            for (state, records) in &made.returned {
+                let feed = Bound::new(py, Feed::of(records, None)?)?;
+                self.add_run(state, &feed)?;
+                first = first.or(Some(feed));
+            }
+            // Runs have their own positions. This store moves the partitions without records.
+            case.publication.done.set(&made.publication, true)?;
+            now_ms = self.now(py)?.ms;
+            let seen = case.changes.count.get(self.changes.bind(py))?;
+            if !self.is_settled(&seen)? {
+                return Ok(None);
+            }
+            if let Some(feed) = first {
+                follow.call1((feed, &self.changes, seen))?;
+                return Ok(Some(true));
+            }
+            if now_ms >= deadline_ms {
+                return Ok(Some(false));
+            }
+        }
+    }
+
+    /// Lets a feed say how far the records of a partition were returned, as `Iteration.add` does.
+    fn add_run(&self, state: &Bound<'_, PyAny>, feed: &Bound<'_, Feed>) -> PyResult<()> {
+        let (slots, case, py) = (&self.iterated_slots, self.case.get(), state.py());
+        let handed = case.partition.consumed.get(state)?;
+        let run = bare(slots.kind.bind(py))?;
+        slots.state.set(&run, state)?;
+        slots.base.set(&run, case.handed.base.get(&handed)?)?;
+        slots._cached.set(&run, (0, case.handed.before.get(&handed)?))?;
+        slots.handed.set(&run, handed)?;
+        slots.feed.set(&run, feed)?;
+        slots.version.set(&run, -1)?;
+        case.partition.consumed.set(state, &run)?;
+        self.runs.bind(py).call_method1(intern!(py, "append"), (run,))?;
+        Ok(())
+    }
+
+    fn read<'py>(
+        &self,
+        source: &Source<'_, 'py>,
+        mut now_ms: i64,
+        deadline_ms: i64,
+        limit: usize,
+    ) -> PyResult<Outcome<'py>> {
+        let py = source.collector.py();
+        self.case.get().collector.raw.set(&source.collector, false)?;
+        self.begin(py, now_ms)?;
+        loop {
+            if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
+                return Ok(Outcome::Begun);
+            }
+            let added = source.queue.get().shared.added();
+            let polls = self.polls.bind(py);
+            let attention = self.polls_slots.attention.get(polls)?;
+            if now_ms >= deadline_ms || !source.is_empty()? {
+                let made = if source.is_usual()? { source.collect(limit)? } else { None };
+                let Some(made) = made else {
+                    return Ok(Outcome::Begun);
+                };
+                self.tell(py, now_ms)?;
+                if !made.batch.is_empty() || !made.moved.is_empty() || now_ms >= deadline_ms {
+                    self.note(py, &made)?;
+                    return Ok(Outcome::Collected(Box::new(made)));
+                }
+            } else {
+                self.tell(py, now_ms)?;
+            }
+            let Some(notifier) = &self.notifier else {
+                return Ok(Outcome::Begun);
+            };
+            let wait_ms = (deadline_ms - now_ms).min(self.interval_ms);
+            notifier.get().wait_until(py, Duration::from_millis(wait_ms as u64), || {
+                let asked = self.polls_slots.attention.get(polls)?;
+                Ok(source.queue.get().shared.added() != added || !asked.is(&attention))
+            })?;
+            let began_ms = now_ms;
+            now_ms = self.now(py)?.ms;
+            let (slot, measured) = (&self.measured_slots.idle_ms, self.measured.bind(py));
+            let idle_ms = slot.get(measured)?.extract::<i64>()? + now_ms - began_ms;
+            slot.set(measured, idle_ms)?;
+        }
+    }
+
+    fn now(&self, py: Python<'_>) -> PyResult<Now> {
+        if let Some(clock) = &self.now_ns {
+            let nanos: i64 = clock.bind(py).call0()?.extract()?;
+            return Ok(Now { ms: nanos / 1_000_000, exact_ms: Some(nanos as f64 / NANOS_PER_MS) });
+        }
+        let ms = self.clock.bind(py).call_method0(intern!(py, "now_ms"))?.extract()?;
+        Ok(Now { ms, exact_ms: None })
+    }
+
+    /// Returns `clock.after_ms(timeout_ms)`.
+    fn deadline(&self, py: Python<'_>, now: &Now, timeout_ms: f64) -> PyResult<i64> {
+        match now.exact_ms {
+            Some(exact) => Ok((exact + timeout_ms).ceil() as i64),
+            None => {
+                let clock = self.clock.bind(py);
+                clock.call_method1(intern!(py, "after_ms"), (timeout_ms,))?.extract()
+            }
+        }
+    }
+
+    /// Measures the time since the last call, as `Polling.begin` does.
+    fn begin(&self, py: Python<'_>, now_ms: i64) -> PyResult<()> {
+        let (slots, polls) = (&self.polls_slots, self.polls.bind(py));
+        let polled_ms: i64 = slots.polled_ms.get(polls)?.extract()?;
+        slots.handler_ms.set(polls, if polled_ms == 0 { 0 } else { now_ms - polled_ms })?;
+        slots.polled_ms.set(polls, now_ms)?;
+        let (slots, measured) = (&self.measured_slots, self.measured.bind(py));
+        let polled_ms: i64 = slots.polled_ms.get(measured)?.extract()?;
+        let since_ms = now_ms - polled_ms;
+        if polled_ms != 0 && since_ms > 0 {
+            let idle_ms = slots.idle_ms.get(measured)?;
+            slots.note_poll.get(measured)?.call1(((since_ms, idle_ms),))?;
+            if now_ms >= slots.due_ms.get(measured)?.extract()? {
+                measured.call_method1(intern!(py, "flush_due"), (now_ms,))?;
+            }
+        }
+        slots.polled_ms.set(measured, now_ms)?;
+        slots.idle_ms.set(measured, 0)
+    }
+
+    /// Tells the network thread that the application polls, if something waits for it.
+    fn tell(&self, py: Python<'_>, now_ms: i64) -> PyResult<()> {
+        let (polls, poller) = (self.polls.bind(py), self.poller.bind(py));
+        self.polls_slots.polled_ms.set(polls, now_ms)?;
+        let changes = self.case.get().changes.count.get(self.changes.bind(py))?;
+        if !self.is_settled(&changes)? || self.polls_slots.event_needed.is_true(polls)? {
+            poller.call_method1(intern!(py, "tell"), (now_ms,))?;
+        }
+        Ok(())
+    }
+
+    /// Notes how much each partition returns.
+    fn note(&self, py: Python<'_>, made: &Collected<'_>) -> PyResult<()> {
+        for (topic, count, lag) in &made.counts {
+            let note_records = self.measured_slots.note_records.get(self.measured.bind(py))?;
+            note_records.call1(((topic, count, lag),))?;
+        }
+        Ok(())
+    }
+}
