@@ -20,7 +20,6 @@ from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.consumer.reading.poller import Poller
 from tandem_kafka.consumer.reading.reading import Reading
 from tandem_kafka.consumer.reporters import Reporters
-from tandem_kafka.engine.assembly import Build, assemble, managers_of_consumer
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.events.application import Bootstrap
 from tandem_kafka.logs import ClientNames
@@ -29,6 +28,7 @@ from tandem_kafka.runtime.callers import Callers
 
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health
+    from tandem_kafka.engine.assembly import Build
 
 
 _numbers = itertools.count(1)
@@ -86,15 +86,15 @@ class Kind(NamedTuple):
     """What a kind of consumer has of its own.
 
     Attributes:
-        build: Makes the request managers.
+        build: Makes the request managers; None for those of a `KafkaConsumer`.
         health: Returns the health.
     """
 
-    build: Build
+    build: Build | None
     health: Callable[[Core], Health]
 
 
-_CONSUMER: Final = Kind(managers_of_consumer, _health)
+_CONSUMER: Final = Kind(None, _health)
 
 
 class Parts:
@@ -123,6 +123,8 @@ class Parts:
         kind: Kind = _CONSUMER,
         hooks: Sequence[Hook] = (),
     ) -> None:
+        from tandem_kafka.engine.assembly import assemble  # noqa: PLC0415 - a third of all imports
+
         self.deserializers = Deserializers(config)
         self.hooks: list[Hook] = [*hooks, self.deserializers, callers]
         try:

@@ -75,6 +75,11 @@ def test_other_names_cannot_be_imported() -> None:
     [
         # Spark starts processes for a query that only need the source.
         ("tandem_kafka.errors, tandem_kafka.types", {"asyncio", "kafka.admin", "ssl", "pyarrow"}),
+        # Programs name the class where they have no consumer.
+        (
+            "tandem_kafka\ntandem_kafka.KafkaConsumer",
+            {"kafka.metrics", "tandem_kafka.engine", "tandem_kafka.request_managers"},
+        ),
         # The command line reads ranges where there is no pyarrow.
         (
             "tandem_kafka.observability, tandem_kafka.tables.reader, tandem_kafka.workers",
@@ -87,6 +92,13 @@ def test_unused_modules_are_not_imported(imported: str, unused: set[str]) -> Non
     code = f"import sys, {imported}\nprint(sorted({unused} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_an_event_loop_does_not_wait_for_the_import_of_the_network_thread() -> None:
+    code = "import sys\nfrom tandem_kafka import AsyncKafkaConsumer\n"
+    code += "print('tandem_kafka.engine.assembly' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stdout.strip() == "True"
 
 
 @pytest.mark.parametrize(
