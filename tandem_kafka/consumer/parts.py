@@ -12,7 +12,7 @@ from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.closing import ConsumerClosing, Hook
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.diagnosis import remember, warn_of_namesake
+from tandem_kafka.consumer.known_cores import remember, warn_of_namesake
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.reading.fetch_collector import FetchCollector

@@ -23,10 +23,21 @@ from tests.sources import modules
 MESSAGES = "tandem_kafka.wire.messages"
 #: What a consumer does not import or define, with everything below it.
 NEVER = {
-    *("asyncio", "crc32c", "decimal", "difflib", "email", "http", "importlib.metadata", "ssl"),
+    *(
+        "asyncio",
+        "crc32c",
+        "decimal",
+        "difflib",
+        "email",
+        "http",
+        "importlib.metadata",
+        "signal",
+        "ssl",
+    ),
     *("kafka.admin", "kafka.consumer.group", "kafka.net.manager", "kafka.producer"),
     *("kafka.protocol.admin.acl", "kafka.protocol.broker_version_data", "kafka.record"),
-    *("tandem_kafka.config.typed", "tandem_kafka.consumer.weak_provider"),
+    *("tandem_kafka.config.typed", "tandem_kafka.consumer.diagnosis"),
+    "tandem_kafka.consumer.weak_provider",
     *("tandem_kafka.network.authentication", "tandem_kafka.network.channel"),
     *("tandem_kafka.network.native_tls", "tandem_kafka.network.oidc"),
     *("tandem_kafka.network.proxies", "tandem_kafka.network.selector"),
