@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -82,6 +83,17 @@ def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
     return config.with_client_id(client_id), written
 
 
+def _assembly() -> Any:
+    from tandem_kafka.engine import assembly  # noqa: PLC0415 - a third of all imports
+
+    return assembly
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork()
+    # A child process could not import what another thread was importing: the lock stays locked.
+    os.register_at_fork(before=_assembly)
+
+
 class Kind(NamedTuple):
     """What a kind of consumer has of its own.
 
@@ -123,14 +135,14 @@ class Parts:
         kind: Kind = _CONSUMER,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        from tandem_kafka.engine.assembly import assemble  # noqa: PLC0415 - a third of all imports
-
         self.deserializers = Deserializers(config)
         self.hooks: list[Hook] = [*hooks, self.deserializers, callers]
         try:
             self.reporters = Reporters(config)
             self.hooks.append(self.reporters)
-            engine = assemble(for_network_thread(config), runtime, transport, kind.build)
+            engine = _assembly().assemble(
+                for_network_thread(config), runtime, transport, kind.build
+            )
             self.hooks.append(engine.metrics)  # after their reporters
             self.reporters.follow(engine.metrics, engine.polls.request_attention)
             self.core = Core(config, runtime, callers, engine)

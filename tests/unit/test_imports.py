@@ -112,6 +112,20 @@ def test_an_event_loop_does_not_wait_for_the_import_of_the_network_thread() -> N
     assert ran.stdout.strip() == "True"
 
 
+def test_a_child_process_has_the_network_thread_that_another_thread_may_be_importing() -> None:
+    code = """
+import os, sys, tandem_kafka
+tandem_kafka.KafkaConsumer
+assert "tandem_kafka.engine.assembly" not in sys.modules
+child = os.fork()
+if not child:
+    os._exit("tandem_kafka.engine.assembly" not in sys.modules)
+print(os.waitpid(child, 0)[1])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert (ran.stdout.strip(), ran.stderr) == ("0", "")
+
+
 @pytest.mark.parametrize(
     ("name", "missing", "extra"),
     [
@@ -192,6 +206,30 @@ def test_a_consumer_imports_only_what_it_uses(options: dict[str, str], never: se
         command = [sys.executable, "-c", READS_ONE_RECORD, given]
         ran = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
     assert (ran.stdout.strip(), ran.stderr) == ("[]", "")
+
+
+NETWORK_THREAD = """
+import sys
+from tandem_kafka import KafkaConsumer, TopicPartition
+import tandem_kafka.engine.assembly
+before = set(sys.modules)
+consumer = KafkaConsumer(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest")
+consumer.assign([TopicPartition("orders", 0)])
+while not consumer.poll(1000):
+    pass
+print(set(sys.modules) - before)
+"""
+
+
+@pytest.mark.skipif(not tandem_kafka.native_available, reason="imports its own selector")
+def test_the_network_thread_imports_nothing_until_the_first_record() -> None:
+    """A child process that another thread forks meanwhile could not import that."""
+    with ServedKafka() as kafka:
+        kafka.create_topic("orders")
+        kafka.produce("orders", b"0")
+        command = [sys.executable, "-c", NETWORK_THREAD, kafka.bootstrap]
+        ran = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+    assert ran.stdout.strip() == "set()", ran.stderr
 
 
 @pytest.mark.parametrize(
