@@ -25,7 +25,14 @@ from benchmarks.readers.catalogue import (
 __all__ = ["BARS", "Bar", "Verdict", "verdicts"]
 
 _RATE, _CPU = "records_per_s", "cpu_us_per_record"
-_NAMES: Final = {_RATE: "records/s", _CPU: "CPU", "p50_ms": "p50", "p99_ms": "p99"}
+_NAMES: Final = {
+    _RATE: "records/s",
+    _CPU: "CPU",
+    "first_record_ms": "first record",
+    "p50_ms": "p50",
+    "p99_ms": "p99",
+    "start_cpu_ms": "CPU",
+}
 _UNITS: Final = {"cpu_percent": "% of a core", "above_idle_mb": "MiB above idle"}
 
 
@@ -141,4 +148,10 @@ BARS: Final = (
     Bar("many-idle", 3.0, figure="cpu_percent", at_most=True),
     Bar("many-busy", 0.8, OURS, reader=AMONG),
     *(bar for size in SIZES for bar in _asynchronous(size)),
+    Bar("start-import", 0.7, "kafka-python", "start_cpu_ms", at_most=True),
+    *(
+        Bar(f"start-{way}-{partitions}", 1.5, CONFLUENT, "first_record_ms", at_most=True)
+        for way in ("member", "beginning", "offset")
+        for partitions in (1, 200)
+    ),
 )

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from tandem_kafka.runtime.kafka_python import when_run
 
+import sys
 from collections import namedtuple
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from typing_extensions import TypeVar
+if sys.version_info >= (3, 13):
+    from typing import TypeVar
+else:
+    from typing_extensions import TypeVar
 
+#: The types of keys and values: bytes, or the return type of their deserializer.
 KeyT = TypeVar("KeyT", default=bytes | None)
 ValueT = TypeVar("ValueT", default=bytes | None)
 

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 from uuid import UUID
 
-from typing_extensions import TypeVar
-
-from tandem_kafka.consumer_record import ConsumerRecord
+from tandem_kafka.consumer_record import ConsumerRecord, KeyT, ValueT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,10 +62,6 @@ __all__ = [
 
 Header = tuple[str, bytes | None]
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-
-#: The types of keys and values: bytes, or the return type of their deserializer.
-KeyT = TypeVar("KeyT", default=bytes | None)
-ValueT = TypeVar("ValueT", default=bytes | None)
 
 #: The protocol's values for an unknown offset or leader epoch.
 UNKNOWN_OFFSET: Final = -1

@@ -11,6 +11,7 @@ __all__: list[str] = []
 
 _NS_PER_MS = 1_000_000
 _POLL_S = 1
+_PLACES = ("beginning", "offset")
 
 
 def _memory_mb() -> float:
@@ -33,12 +34,13 @@ def _import(client: str) -> None:
         import confluent_kafka  # noqa: F401
 
 
-def _read(client: str, bootstrap: str, topic: str, group: str) -> object:
+def _read(client: str, bootstrap: str, topic: str, partitions: int, start: str) -> object:
     """Open a consumer, and read the first record; returns what closes it."""
     if client == "aiokafka":
-        return _read_aiokafka(bootstrap, topic, group)
+        return _read_aiokafka(bootstrap, topic, start)
     if client == "confluent":
-        return _read_confluent(bootstrap, topic, group)
+        return _read_confluent(bootstrap, topic, partitions, start)
+    group = "" if start in _PLACES else start
     package = sys.modules["tandem_kafka" if client == "tandem" else "kafka"]
     consumer = package.KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group or None, auto_offset_reset="earliest"
@@ -46,32 +48,40 @@ def _read(client: str, bootstrap: str, topic: str, group: str) -> object:
     if group:
         consumer.subscribe([topic])
     else:
-        consumer.assign([package.TopicPartition(topic, 0)])
+        assigned = [package.TopicPartition(topic, number) for number in range(partitions)]
+        consumer.assign(assigned)
+        if start == "offset":
+            for each in assigned:
+                consumer.seek(each, 0)
     while not consumer.poll(_POLL_S * 1000):
         pass
     close: object = consumer.close
     return close
 
 
-def _read_confluent(bootstrap: str, topic: str, group: str) -> object:
+def _read_confluent(bootstrap: str, topic: str, partitions: int, start: str) -> object:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-    options = {"group.id": group or "unused", "auto.offset.reset": "earliest"}
+    assigned = start in _PLACES
+    options = {"group.id": "unused" if assigned else start, "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **options})
-    if group:
-        consumer.subscribe([topic])
+    if assigned:
+        offset = 0 if start == "offset" else OFFSET_BEGINNING
+        consumer.assign([TopicPartition(topic, number, offset) for number in range(partitions)])
     else:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        consumer.subscribe([topic])
     while True:
         message = consumer.poll(_POLL_S)
         if message is not None and message.error() is None:
             return consumer.close
 
 
-def _read_aiokafka(bootstrap: str, topic: str, group: str) -> object:
+def _read_aiokafka(bootstrap: str, topic: str, start: str) -> object:
     import asyncio
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    group = "" if start in _PLACES else start
 
     async def read() -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
@@ -91,15 +101,22 @@ def _read_aiokafka(bootstrap: str, topic: str, group: str) -> object:
 
 
 def main() -> None:
-    """Run as `process.py <client> <bootstrap> <topic> <group>`; no topic: only the imports."""
-    client, bootstrap, topic, group = sys.argv[1:]
+    """Run as `process.py <client> <started> <bootstrap> <topic> <partitions> <start>`.
+
+    No topic: only the imports. `started` is when the process was started, in ns of the clock that
+    all processes have. `start` is a group, or where an assigned consumer begins: at the
+    "beginning", which it asks the broker for, or at the "offset" 0.
+    """
+    client, started, bootstrap, topic, partitions, start = sys.argv[1:]
     modules, memory, cpu = len(sys.modules), _memory_mb(), time.process_time_ns()
     _import(client)
     figures, close = {}, None
     if topic:
         began = time.monotonic_ns()
-        close = _read(client, bootstrap, topic, group)
-        figures["with_construction_ms"] = (time.monotonic_ns() - began) / _NS_PER_MS
+        close = _read(client, bootstrap, topic, int(partitions), start)
+        read = time.monotonic_ns()
+        figures["with_construction_ms"] = (read - began) / _NS_PER_MS
+        figures["first_record_ms"] = (read - int(started)) / _NS_PER_MS
     figures["start_cpu_ms"] = (time.process_time_ns() - cpu) / _NS_PER_MS
     figures["modules"] = len(sys.modules) - modules
     figures["memory_mb"] = _memory_mb() - memory

@@ -10,7 +10,7 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -58,12 +58,22 @@ TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(init=False, repr=False, frozen=True)  # to compile that `__init__` takes 2 ms
 class Options:
     """The values of all options. `Config` checks them together."""
 
     #: The options as the user wrote them, with their present names.
     named: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, **values: Any) -> None:
+        """Keep the values of options, and the defaults of the others.
+
+        Raises:
+            TypeError: An option is unknown.
+        """
+        vars(self).update({spec.name: values.pop(spec.name, spec.default) for spec in fields(self)})
+        if values:
+            raise TypeError(f"unknown options: {', '.join(values)}")
 
     # The cluster, and the name of the client.
     bootstrap_servers: tuple[tuple[str, int], ...] = option(

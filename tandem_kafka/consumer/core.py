@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from types import CodeType, FrameType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arguments import check_wait
-from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.errors import (
     ConcurrentModificationError,
     ConsumerClosedError,
@@ -24,6 +23,9 @@ from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers, Held, Inside, OtherHolder
 from tandem_kafka.runtime.process import PROCESS
+
+if TYPE_CHECKING:
+    from tandem_kafka.engine.handle import EngineHandle
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")

@@ -5,71 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from tandem_kafka.consumer.concurrent_calls import WithCore
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.logs import client_logger
+from tandem_kafka.consumer.known_cores import health_of, known_cores, subscription_of
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import thread_names
 from tandem_kafka.runtime.native import implementation
-from tandem_kafka.state.subscription import SubscriptionKind
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.version import __version__
 
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health, PartitionHealth
-
-log = client_logger(__name__)
-
-#: The default of `tandem_kafka.confluent`, as in librdkafka: nobody chose it.
-_UNNAMED: Final = "rdkafka"
-
-#: The consumers of this process that have not been collected, and what tells their health.
-_cores: Final[weakref.WeakKeyDictionary[Core, Callable[[Core], Health]]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def remember(core: Core, health: Callable[[Core], Health]) -> None:
-    """Note a consumer for `diagnose_on_signal`, and what tells its health."""
-    _cores[core] = health
-
-
-def health_of(core: Core) -> Health:
-    """Return the health of a consumer; any thread may call this, and it waits for nothing."""
-    return _cores[core](core)
-
-
-def warn_of_namesake(core: Core) -> None:
-    """Warn if one other open consumer of this process has the same `client_id`."""
-    named = [
-        each
-        for each in tuple(_cores)
-        if each.config.client_id == core.config.client_id
-        and each.in_own_process
-        and not each.closing
-    ]
-    if len(named) == 2 and core.config.client_id != _UNNAMED:  # once, not for all that follow
-        [other] = (each for each in named if each is not core)
-        log.warning(
-            "client_id=%r is also that of another consumer of this process, so metrics, quotas and "
-            "the logs of brokers mix them up: give each its own, or none; this one: %s; the other: "
-            "%s",
-            core.config.client_id,
-            _purpose(core),
-            _purpose(other),
-            client=core.client,
-        )
-
-
-def _purpose(core: Core) -> str:
-    group_id = core.config.group_id
-    group = "no group" if group_id is None else f"group {group_id!r}"
-    return f"{group}, {_subscription(core)}"
 
 
 def diagnose(core: Core) -> str:
@@ -79,7 +29,7 @@ def diagnose(core: Core) -> str:
         f"tandem-kafka {__version__} ({implementation()}): consumer {health.client_id!r}",
         _verdict("alive", health.not_alive),
         _verdict("ready", health.not_ready),
-        f"subscription: {_subscription(core)}",
+        f"subscription: {subscription_of(core)}",
         *_group(core, health),
         *_activity(health),
         *(f"trouble: {trouble}" for trouble in health.troubles),
@@ -94,20 +44,6 @@ def diagnose(core: Core) -> str:
 
 def _verdict(what: str, reasons: tuple[str, ...]) -> str:
     return f"{what}: yes" if not reasons else f"{what}: NO, {'; '.join(reasons)}"
-
-
-def _subscription(core: Core) -> str:
-    subscription = core.engine.subscription
-    if subscription.kind is SubscriptionKind.NONE:
-        return "none; call subscribe() or assign()"
-    if subscription.kind is SubscriptionKind.USER_ASSIGNED:
-        return "partitions of assign()"
-    topics = ", ".join(sorted(subscription.topics)) or "no topics"
-    if subscription.regex is not None:
-        return f"pattern {subscription.regex!r}, which the coordinator matches"
-    if subscription.pattern is not None:
-        return f"pattern {subscription.pattern.pattern!r}, which matches {topics}"
-    return topics
 
 
 def _group(core: Core, health: Health) -> Iterator[str]:
@@ -209,6 +145,6 @@ def diagnose_on_signal(
 
 
 def _print_all(file: TextIO | None) -> None:
-    texts = [diagnose(core) for core in tuple(_cores) if not core.closed]
+    texts = [diagnose(core) for core in known_cores() if not core.closed]
     texts = texts or ["no consumer exists in this process"]
     print("\n\n".join(texts), file=file or sys.stderr, flush=True)

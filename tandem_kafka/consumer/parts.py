@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,7 +13,7 @@ from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.closing import ConsumerClosing, Hook
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.diagnosis import remember, warn_of_namesake
+from tandem_kafka.consumer.known_cores import remember, warn_of_namesake
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
@@ -20,7 +21,6 @@ from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.consumer.reading.poller import Poller
 from tandem_kafka.consumer.reading.reading import Reading
 from tandem_kafka.consumer.reporters import Reporters
-from tandem_kafka.engine.assembly import Build, assemble, managers_of_consumer
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.events.application import Bootstrap
 from tandem_kafka.logs import ClientNames
@@ -29,6 +29,7 @@ from tandem_kafka.runtime.callers import Callers
 
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health
+    from tandem_kafka.engine.assembly import Build
 
 
 _numbers = itertools.count(1)
@@ -82,19 +83,30 @@ def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
     return config.with_client_id(client_id), written
 
 
+def _assembly() -> Any:
+    from tandem_kafka.engine import assembly  # noqa: PLC0415 - a third of all imports
+
+    return assembly
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork()
+    # A child process could not import what another thread was importing: the lock stays locked.
+    os.register_at_fork(before=_assembly)
+
+
 class Kind(NamedTuple):
     """What a kind of consumer has of its own.
 
     Attributes:
-        build: Makes the request managers.
+        build: Makes the request managers; None for those of a `KafkaConsumer`.
         health: Returns the health.
     """
 
-    build: Build
+    build: Build | None
     health: Callable[[Core], Health]
 
 
-_CONSUMER: Final = Kind(managers_of_consumer, _health)
+_CONSUMER: Final = Kind(None, _health)
 
 
 class Parts:
@@ -128,7 +140,9 @@ class Parts:
         try:
             self.reporters = Reporters(config)
             self.hooks.append(self.reporters)
-            engine = assemble(for_network_thread(config), runtime, transport, kind.build)
+            engine = _assembly().assemble(
+                for_network_thread(config), runtime, transport, kind.build
+            )
             self.hooks.append(engine.metrics)  # after their reporters
             self.reporters.follow(engine.metrics, engine.polls.request_attention)
             self.core = Core(config, runtime, callers, engine)

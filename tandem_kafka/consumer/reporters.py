@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.logs import ClientNames, client_logger
-from tandem_kafka.metrics import ConsumerMetrics, MetricChange
+
+if TYPE_CHECKING:
+    from tandem_kafka.metrics import ConsumerMetrics, MetricChange
 
 log = client_logger(__name__)
 

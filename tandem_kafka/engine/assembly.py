@@ -45,9 +45,15 @@ def assemble(
     config: Config,
     runtime: Runtime,
     transport: Transport | None = None,
-    build: Build = managers_of_consumer,
+    build: Build | None = None,
 ) -> EngineHandle:
     """Create and connect all objects without starting the network thread.
+
+    Args:
+        config: The options.
+        runtime: Clock, driver and randomness.
+        transport: A transport; None for sockets.
+        build: Makes the request managers; None for those of a `KafkaConsumer`.
 
     Raises:
         KafkaConfigurationError: A certificate, key or CA file cannot be used.
@@ -56,7 +62,7 @@ def assemble(
         config.group_id, config.group_instance_id, config.client_id, login_name=config.login_name
     )
     with LinesOf(group.client):
-        return _assemble(config, runtime, transport, group, build)
+        return _assemble(config, runtime, transport, group, build or managers_of_consumer)
 
 
 def _assemble(

@@ -6,19 +6,22 @@
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+from typing import TYPE_CHECKING, Final
 
-from kafka.metrics import Metrics
+from tandem_kafka.lazy_names import lazy_names
 
-from tandem_kafka.metrics.reader import ReaderMeasurements
-from tandem_kafka.metrics.registry import (
-    FLUSH_MS,
-    ConsumerMetrics,
-    Gauge,
-    MetricChange,
-    Traffic,
-)
-from tandem_kafka.metrics.sensors import AGES, CONSUMER, COORDINATOR, FETCH, SENSORS
+if TYPE_CHECKING:
+    from kafka.metrics import Metrics
+
+    from tandem_kafka.metrics.reader import ReaderMeasurements
+    from tandem_kafka.metrics.registry import (
+        FLUSH_MS,
+        ConsumerMetrics,
+        Gauge,
+        MetricChange,
+        Traffic,
+    )
+    from tandem_kafka.metrics.sensors import AGES, CONSUMER, COORDINATOR, FETCH, SENSORS
 
 __all__ = [
     "AGES",
@@ -34,3 +37,17 @@ __all__ = [
     "ReaderMeasurements",
     "Traffic",
 ]
+
+#: The modules of the names, which are imported on first use: only a consumer needs the sensors.
+_HOMES: Final = {
+    "ReaderMeasurements": "reader",
+    **dict.fromkeys(("AGES", "CONSUMER", "COORDINATOR", "FETCH", "SENSORS"), "sensors"),
+    "ConsumerMetrics": "registry",
+    "FLUSH_MS": "registry",
+    "Gauge": "registry",
+    "MetricChange": "registry",
+    "Metrics": "registry",
+    "Traffic": "registry",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from tandem_kafka.metrics.registry import FLUSH_MS, ConsumerMetrics
+if TYPE_CHECKING:
+    from tandem_kafka.metrics.registry import ConsumerMetrics
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class ReaderMeasurements:
 
     def flush_due(self, now_ms: int) -> None:
         """Flush, and set when to do it again."""
-        self.due_ms = now_ms + FLUSH_MS
+        self.due_ms = now_ms + self._metrics.flush_ms
         self.flush()
 
     def flush(self) -> None:

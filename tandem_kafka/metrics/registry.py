@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
 from kafka.metrics.metrics_reporter import AbstractMetricsReporter
@@ -178,6 +178,9 @@ def _noting(sensors: Mapping[str, _Sensor], name: str) -> Meter:
 
 class ConsumerMetrics:
     """The metrics of one consumer; does nothing if they are disabled or without a config."""
+
+    #: The interval for `ReaderMeasurements`, whose module does not import this one.
+    flush_ms: Final = FLUSH_MS
 
     def __init__(self, config: Config | None = None, clock: Clock | None = None) -> None:
         self._clock = clock if clock is not None else MonotonicClock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - now, and not by the codec on other threads, amid a fork
 import socket
 from collections.abc import Callable
 from dataclasses import replace

@@ -13,9 +13,10 @@ from benchmarks.plan import MEASURES
 from benchmarks.profile import threads_of
 from benchmarks.readers.catalogue import CATALOGUE
 from benchmarks.readers.drain import _ends, _request
+from benchmarks.start.plan import START_MEASURES
 from benchmarks.workers.plan import WORKERS_MEASURES
 
-_ALL = (*MEASURES, *AIO_MEASURES)
+_ALL = (*MEASURES, *AIO_MEASURES, *START_MEASURES)
 
 
 def verdict_texts(measure: str, **medians: dict[str, float]) -> list[str]:

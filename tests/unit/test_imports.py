@@ -23,10 +23,21 @@ from tests.sources import modules
 MESSAGES = "tandem_kafka.wire.messages"
 #: What a consumer does not import or define, with everything below it.
 NEVER = {
-    *("asyncio", "crc32c", "decimal", "difflib", "email", "http", "importlib.metadata", "ssl"),
+    *(
+        "asyncio",
+        "crc32c",
+        "decimal",
+        "difflib",
+        "email",
+        "http",
+        "importlib.metadata",
+        "signal",
+        "ssl",
+    ),
     *("kafka.admin", "kafka.consumer.group", "kafka.net.manager", "kafka.producer"),
     *("kafka.protocol.admin.acl", "kafka.protocol.broker_version_data", "kafka.record"),
-    *("tandem_kafka.config.typed", "tandem_kafka.consumer.weak_provider"),
+    *("tandem_kafka.config.typed", "tandem_kafka.consumer.diagnosis"),
+    "tandem_kafka.consumer.weak_provider",
     *("tandem_kafka.network.authentication", "tandem_kafka.network.channel"),
     *("tandem_kafka.network.native_tls", "tandem_kafka.network.oidc"),
     *("tandem_kafka.network.proxies", "tandem_kafka.network.selector"),
@@ -75,6 +86,11 @@ def test_other_names_cannot_be_imported() -> None:
     [
         # Spark starts processes for a query that only need the source.
         ("tandem_kafka.errors, tandem_kafka.types", {"asyncio", "kafka.admin", "ssl", "pyarrow"}),
+        # Programs name the class where they have no consumer.
+        (
+            "tandem_kafka\ntandem_kafka.KafkaConsumer",
+            {"kafka.metrics", "tandem_kafka.engine", "tandem_kafka.request_managers"},
+        ),
         # The command line reads ranges where there is no pyarrow.
         (
             "tandem_kafka.observability, tandem_kafka.tables.reader, tandem_kafka.workers",
@@ -87,6 +103,27 @@ def test_unused_modules_are_not_imported(imported: str, unused: set[str]) -> Non
     code = f"import sys, {imported}\nprint(sorted({unused} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_an_event_loop_does_not_wait_for_the_import_of_the_network_thread() -> None:
+    code = "import sys\nfrom tandem_kafka import AsyncKafkaConsumer\n"
+    code += "print('tandem_kafka.engine.assembly' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stdout.strip() == "True"
+
+
+def test_a_child_process_has_the_network_thread_that_another_thread_may_be_importing() -> None:
+    code = """
+import os, sys, tandem_kafka
+tandem_kafka.KafkaConsumer
+assert "tandem_kafka.engine.assembly" not in sys.modules
+child = os.fork()
+if not child:
+    os._exit("tandem_kafka.engine.assembly" not in sys.modules)
+print(os.waitpid(child, 0)[1])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert (ran.stdout.strip(), ran.stderr) == ("0", "")
 
 
 @pytest.mark.parametrize(
@@ -169,6 +206,30 @@ def test_a_consumer_imports_only_what_it_uses(options: dict[str, str], never: se
         command = [sys.executable, "-c", READS_ONE_RECORD, given]
         ran = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
     assert (ran.stdout.strip(), ran.stderr) == ("[]", "")
+
+
+NETWORK_THREAD = """
+import sys
+from tandem_kafka import KafkaConsumer, TopicPartition
+import tandem_kafka.engine.assembly
+before = set(sys.modules)
+consumer = KafkaConsumer(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest")
+consumer.assign([TopicPartition("orders", 0)])
+while not consumer.poll(1000):
+    pass
+print(set(sys.modules) - before)
+"""
+
+
+@pytest.mark.skipif(not tandem_kafka.native_available, reason="imports its own selector")
+def test_the_network_thread_imports_nothing_until_the_first_record() -> None:
+    """A child process that another thread forks meanwhile could not import that."""
+    with ServedKafka() as kafka:
+        kafka.create_topic("orders")
+        kafka.produce("orders", b"0")
+        command = [sys.executable, "-c", NETWORK_THREAD, kafka.bootstrap]
+        ran = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+    assert ran.stdout.strip() == "set()", ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.consumer.aio.tasks import Tasks, running_loop
 from tandem_kafka.consumer.closing import stop_unclosed
 from tandem_kafka.consumer.concurrent_calls import part_of_consumers
+from tandem_kafka.engine import assembly  # noqa: F401 - at the start, the event loop would wait
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Runtime
 

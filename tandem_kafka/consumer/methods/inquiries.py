@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.concurrent_calls import WithCore, part_of_consumers
-from tandem_kafka.consumer.diagnosis import diagnose, health_of
+from tandem_kafka.consumer.known_cores import health_of
 from tandem_kafka.logs import ClientNames
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Inquiries(WithCore):
 
         .. versionadded:: 0.10
         """
+        from tandem_kafka.consumer.diagnosis import diagnose  # noqa: PLC0415 - few programs ask
+
         return diagnose(self._core)
 
     def metrics(self, raw: bool = False) -> Any:
