@@ -203,8 +203,8 @@ class KafkaConsumer(
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds.
             max_records: Maximum number of records; by default, all fetched records. The batch
-                is also limited to ``fetch_buffer_max_bytes``, and to 16 MiB if keys or values are
-                decoded, unless its first record is larger.
+                is also limited to 8 MiB and to ``fetch_buffer_max_bytes``, unless its first record
+                is larger.
             columns: Names of the columns to build; all by default. They are topic (dictionary of
                 string), partition (int32), offset (int64), timestamp (milliseconds, UTC; null if
                 the record has none), timestamp_type (int8; 0 set by the producer, 1 by the

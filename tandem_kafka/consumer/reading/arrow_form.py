@@ -29,11 +29,6 @@ class ArrowForm(NamedTuple):
     key: ArrowDecoder | None = None
     value: ArrowDecoder | None = None
 
-    @property
-    def decodes(self) -> bool:
-        """Whether keys or values are decoded."""
-        return self.key is not None or self.value is not None
-
     def checked(self) -> Build:
         """Return the function that makes record batches.
 
@@ -42,7 +37,7 @@ class ArrowForm(NamedTuple):
             ArgumentTypeError: `key` or `value` is no decoder.
             ImportError: pyarrow is not installed.
         """
-        if self.decodes:
+        if self.key is not None or self.value is not None:
             return self.decoding().batch
         columns, view = check_arrow_columns(self.columns), self.binary_view
         return lambda records: (to_record_batch(records, columns, binary_view=view), None)

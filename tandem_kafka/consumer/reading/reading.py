@@ -44,9 +44,9 @@ ENDLESS_MS = 2**40
 _COUNTS, _COSTLY_COUNTS = 50, 4
 #: How long `fill` may wait for more records before it processes a rebalance.
 MAX_PAUSE_MS = 100
-#: The most bytes of records that are decoded together. For larger columns, the system provides new
-#: memory each time, which takes as long as decoding them.
-_DECODED_BYTES = 16 << 20
+#: The most bytes of records in a record batch. For larger columns, the system provides new memory
+#: each time, which takes as long as to fill it.
+_ARROW_BYTES = 8 << 20
 
 #: `Reading.poll` and `Reading.find_feed`, which are run to their ends.
 PollNow = Callable[[float, int | None], tuple[ConsumerRecords[Any, Any], Publication]]
@@ -233,8 +233,7 @@ class Reading(WithCore):
             limit = check_limit(max_records, sys.maxsize)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
-            if form.decodes:
-                self._collector.max_bytes = min(whole_bytes, _DECODED_BYTES)
+            self._collector.max_bytes = min(whole_bytes, _ARROW_BYTES)
             while True:
                 self._collector.raw = False
                 polled = await self._poller.poll(deadline_ms, limit, held)
