@@ -78,6 +78,8 @@ pub struct Collected<'py> {
     pub moved: Bound<'py, PyList>,
     finished: Bound<'py, PyList>,
     pub publication: Bound<'py, PyAny>,
+    /// The count of changes before it.
+    pub seen: Bound<'py, PyAny>,
     /// For each partition with records: its topic, their number, and the lag if it is known.
     pub counts: Vec<(Bound<'py, PyAny>, usize, Option<i64>)>,
     /// The state of each of them, and the records.
@@ -199,7 +201,8 @@ impl UsualCase {
         }))
     }
 
-    fn begin<'py>(&self, py: Python<'py>) -> PyResult<Collected<'py>> {
+    fn begin<'py>(&self, seen: Bound<'py, PyAny>) -> PyResult<Collected<'py>> {
+        let py = seen.py();
         let kind = self.batch.kind.bind(py);
         let batch = made_as(kind, kind, &PyTuple::empty(py))?;
         let next_offsets = PyDict::new(py);
@@ -213,6 +216,7 @@ impl UsualCase {
             moved: PyList::empty(py),
             finished: PyList::empty(py),
             publication,
+            seen,
             counts: Vec::new(),
             returned: Vec::new(),
         })
@@ -300,7 +304,7 @@ impl<'py> Source<'_, 'py> {
         if !self.drop_finished()? {
             return Ok(None);
         }
-        let mut made = self.of.begin(self.collector.py())?;
+        let mut made = self.of.begin(self.changes()?)?;
         let busy = &self.of.collector.busy;
         busy.set(&self.collector, true)?;
         let collected = self.fill(&mut made, max_records);
@@ -452,13 +456,17 @@ impl<'py> Source<'_, 'py> {
     pub fn is_usual(&self) -> PyResult<bool> {
         let slots = &self.of.collector;
         let is = |slot: &Slot| slot.is_true(&self.collector);
-        let changes = self.of.subscription.changes.get(&self.subscription)?;
         let told_at = self.of.subscription.told_at.get(&self.subscription)?;
         Ok(!is(&slots.busy)?
             && slots._counting.get(&self.collector)?.is_none()
             && (is(&slots.raw)? || !is(&slots.deserializing)?)
             && !self.starved()?
-            && is_same_number(&self.of.changes.count.get(&changes)?, &told_at)?)
+            && is_same_number(&self.changes()?, &told_at)?)
+    }
+
+    /// The count of changes.
+    pub fn changes(&self) -> PyResult<Bound<'py, PyAny>> {
+        self.of.changes.count.get(&self.of.subscription.changes.get(&self.subscription)?)
     }
 
     /// Whether a collection would find nothing.

@@ -353,12 +353,12 @@ impl UsualReading {
             // Runs have their own positions. This store moves the partitions without records.
             case.publication.done.set(&made.publication, true)?;
             now_ms = self.now(py)?.ms;
-            let seen = case.changes.count.get(self.changes.bind(py))?;
-            if !self.is_settled(&seen)? {
+            // Invariant: no other state of a partition than the one before is seen.
+            if !call.source.changes()?.is(&made.seen) {
                 return Ok(None);
             }
             if let Some(feed) = first {
-                follow.call1((feed, &self.changes, seen))?;
+                follow.call1((feed, &self.changes, &made.seen))?;
                 return Ok(Some(true));
             }
             if now_ms >= deadline_ms {
