@@ -11,7 +11,6 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka_testing.simulation import Simulation
-from tests.implementations import require_implementation
 from tests.integration.tables.landing_tables import (
     DeltaTable,
     DuckdbTable,
@@ -152,9 +151,9 @@ def test_a_landing_of_what_is_not_committed_is_told(
 
 
 @pytest.mark.parametrize("kind", [ParquetTable, DeltaTable, DuckdbTable, SqliteTable])
+@pytest.mark.usefixtures("native_extension")
 def test_fields_are_columns(kind: Any, tmp_path: Path) -> None:
     """What a table stores of a struct, such as JSON, is not what it stores of the fields."""
-    require_implementation("native")
     lines = "lines " + ("TEXT" if kind is SqliteTable else "STRUCT(sku VARCHAR)[]")
     table = created(kind, tmp_path, "name TEXT", lines)
     of = pa.list_(pa.struct([("sku", pa.string())]))

@@ -20,7 +20,6 @@ from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError
 from tandem_kafka.tables import Database, DeltaLake, Json, ParquetDirectory
 from tandem_kafka.tables.storage import KINDS, PLACES, kind_of, storage
 from tandem_kafka_cli.records.queries import Query
-from tests.implementations import require_implementation
 
 pytestmark = pytest.mark.leaves("the runtime of deltalake")
 
@@ -413,8 +412,8 @@ def _never_by_halves(concat: Any) -> Any:
     return call
 
 
+@pytest.mark.usefixtures("native_extension")
 def test_it_goes_the_way_of_what_cannot_be_decoded() -> None:
-    require_implementation("native")
     decoder = storage("SQLite").decoder(Json(pa.uint64(), errors="null"), "value")
     assert decoder is not None
     assert decoder.errors == "null"
@@ -441,8 +440,8 @@ def test_decimals_have_38_digits_after_the_point_too(place: str) -> None:
     ("place", "flatten"),
     [("Delta Lake", False), ("DuckDB", False), ("DuckDB", True), ("SQLite", True)],
 )
+@pytest.mark.usefixtures("native_extension")
 def test_names_of_tables_differ_in_more_than_case(place: str, flatten: bool) -> None:
-    require_implementation("native")
     names = Json(pa.schema([("id", pa.int64()), ("ID", pa.int64())]), flatten=flatten)
     with pytest.raises(InvalidArgumentError, match=rf"value has id and ID: .* of {place}"):
         storage(place).decoder(names, "value")
@@ -451,8 +450,8 @@ def test_names_of_tables_differ_in_more_than_case(place: str, flatten: bool) -> 
 
 
 @pytest.mark.parametrize("place", ["SQLite", "other databases", "PostgreSQL"])
+@pytest.mark.usefixtures("native_extension")
 def test_fields_that_become_columns_are_stored_by_themselves(place: str) -> None:
-    require_implementation("native")
     fields = [("id", pa.int64()), ("on", pa.date32()), ("tags", pa.list_(pa.string()))]
     decoder = storage(place).decoder(Json(pa.struct(fields), flatten=True), "value")
     assert decoder is not None
