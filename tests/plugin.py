@@ -21,6 +21,7 @@ from kafka.net.selector import NetworkSelector
 from tandem_kafka_testing.kafka import DownloadError
 from tandem_kafka_testing.kafka.jars import chosen_version, release_of
 from tandem_kafka_testing.pytest_plugin import why_no_kafka
+from tests.implementations import require_implementation
 from tests.lost_workers import LostWorkers
 from tests.process_state import ProcessState
 from tests.second_run import SecondRun
@@ -142,6 +143,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     reason = item.config.stash.get(_WHY_NO_KAFKA, "")
     if reason and item.get_closest_marker("broker"):
         pytest.skip(f"not run, no test against a real broker was: {reason}")
+
+
+@pytest.fixture(scope="session")
+def native_extension() -> None:
+    """Skips tests of what only the native extension does, such as decoding for Arrow."""
+    require_implementation("native")
 
 
 @pytest.fixture

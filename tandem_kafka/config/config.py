@@ -11,13 +11,10 @@ from typing import Any, Final
 from tandem_kafka.config.names import current_names, without_use
 from tandem_kafka.config.offset_reset import OffsetReset, parse_offset_reset
 from tandem_kafka.config.option import option_of, parse_option
-from tandem_kafka.config.options import Options
+from tandem_kafka.config.options import PASSWORD_MECHANISMS, Options
 from tandem_kafka.config.rules import check_rules, settle_defaults
 from tandem_kafka.config.shown import ShownOptions, show
 from tandem_kafka.logs import ClientNames, LinesOf
-
-#: Mechanisms whose user is a name that the client sends.
-_NAMED_LOGINS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 
 class Config(Options):
@@ -73,8 +70,9 @@ class Config(Options):
     @property
     def login_name(self) -> str | None:
         """The name with which the client logs in; None if brokers find it in another way."""
-        named = self.security_protocol.startswith("SASL_") and self.sasl_mechanism in _NAMED_LOGINS
-        return self.sasl_plain_username if named else None
+        if not self.security_protocol.startswith("SASL_"):
+            return None
+        return self.sasl_plain_username if self.sasl_mechanism in PASSWORD_MECHANISMS else None
 
     @cached_property
     def offset_reset(self) -> OffsetReset:

@@ -54,6 +54,8 @@ _WIRE_POSITIVE_MS = milliseconds(1, INT32_MAX)
 
 #: The options of TLS that name files.
 TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+#: The mechanisms of SASL that log in with `sasl_plain_username` and `sasl_plain_password`.
+PASSWORD_MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from tandem_kafka.config.names import warn_deprecated
-from tandem_kafka.config.options import Options
+from tandem_kafka.config.options import PASSWORD_MECHANISMS, Options
 from tandem_kafka.config.shown import show
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
@@ -189,7 +189,7 @@ def _check_sasl(config: Options, _given: _Given) -> None:
     mechanism = config.sasl_mechanism
     if mechanism is None:
         raise KafkaConfigurationError(f"{_show(config, 'security_protocol')}: needs sasl_mechanism")
-    if mechanism == "PLAIN" or mechanism.startswith("SCRAM-"):
+    if mechanism in PASSWORD_MECHANISMS:
         named = _show(config, "sasl_mechanism")
         _check_needed(config, named, ("sasl_plain_username", "sasl_plain_password"))
     elif mechanism == "OAUTHBEARER":

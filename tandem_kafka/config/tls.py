@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 from typing import Final
 
 from tandem_kafka.config import Config
+from tandem_kafka.config.files import read_file
 from tandem_kafka.config.options import TLS_FILES
 from tandem_kafka.errors import KafkaConfigurationError
 
@@ -38,16 +38,8 @@ def build_context(settings: Config) -> ssl.SSLContext | None:
 def _check_files(settings: Config) -> None:
     for option in TLS_FILES:
         path = getattr(settings, option)
-        if path is None:
-            continue
-        try:
-            with Path(path).open("rb"):
-                pass
-        except OSError as error:
-            raise KafkaConfigurationError(
-                f"{option}: cannot read {path} ({error.strerror}); correct the path or its "
-                "permissions"
-            ) from error
+        if path is not None:
+            read_file(option, path)
 
 
 def _trust(context: ssl.SSLContext, settings: Config) -> None:

@@ -28,11 +28,14 @@ class ErrorEvent:
             are not assigned any more, the error is no longer raised.
         topics: The topics that the error concerns, if any. Once none of them is subscribed or
             assigned, the error is no longer raised.
+        subscription: The number of the subscription that the error concerns, if any. Once that has
+            ended, the error is no longer raised.
     """
 
     error: Exception
     about: tuple[tuple[AssignedPartition, Position | None], ...] = ()
     topics: frozenset[str] = frozenset()
+    subscription: int | None = None
 
     @property
     def outdated(self) -> bool:
@@ -43,7 +46,10 @@ class ErrorEvent:
         """Tell whether poll() would raise the same error twice."""
         error = other.error
         return (
-            type(self.error) is type(error) and self.error.args == error.args and not other.outdated
+            type(self.error) is type(error)
+            and self.error.args == error.args
+            and self.subscription == other.subscription
+            and not other.outdated
         )
 
     def adds_to(self, waiting: Collection[ErrorEvent]) -> bool:
@@ -56,11 +62,14 @@ class ErrorEvent:
         return similar < _MOST_SIMILAR and not any(map(self.repeats, waiting))
 
     def _resembles(self, other: ErrorEvent) -> bool:
-        same = type(self.error) is type(other.error)
-        return same and self.about == other.about and self.topics == other.topics
+        if type(self.error) is not type(other.error) or self.subscription != other.subscription:
+            return False
+        return self.about == other.about and self.topics == other.topics
 
     def concerns(self, subscription: SubscriptionState) -> bool:
         """Tell whether it concerns something that is read, or nothing in particular."""
+        if self.subscription not in (None, subscription.number):
+            return False
         assigned = subscription.assigned
         if self.about and not any(
             assigned.get(state.tp) is state and not state.dropped for state, _ in self.about

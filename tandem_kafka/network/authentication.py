@@ -18,6 +18,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 
 from tandem_kafka.config import Config
+from tandem_kafka.config.options import PASSWORD_MECHANISMS
 from tandem_kafka.errors import (
     KafkaConfigurationError,
     KafkaError,
@@ -37,9 +38,6 @@ _UNSUPPORTED_MECHANISM: Final = 33
 _ILLEGAL_STATE: Final = 34
 _AUTHENTICATION_FAILED: Final = 58
 _NO_REASON: Final = "the broker gave no reason"
-
-#: Mechanisms that never block. All others may block, including those of users.
-_COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 #: The range of Kafka's ScramMechanism. Java's client accepts no fewer, as a proof from few
 #: iterations, or without a salt, lets a server find the password by trying. Brokers store no more;
@@ -99,7 +97,7 @@ class SaslExchange:
         self._config = {option: getattr(settings, option) for option in _OPTIONS}
         self._config["host"] = host
         self._user = self._config[_USER]
-        if name in _COMPUTE_ONLY:
+        if name in PASSWORD_MECHANISMS:
             # They only use it to log a warning for each connection.
             del self._config["security_protocol"]
         if name.startswith("SCRAM-"):
@@ -107,7 +105,8 @@ class SaslExchange:
         self._provider = provider
         self._blocking_calls = blocking_calls
         self._needs_token = get_sasl_mechanism(name) is SaslMechanismOAuth
-        self._inline = self._needs_token or name in _COMPUTE_ONLY
+        # All others may block, including those of users.
+        self._inline = self._needs_token or name in PASSWORD_MECHANISMS
         #: Whether the next message of the broker says how to hash the password.
         self._expects_salt = name.startswith("SCRAM-")
         self._step = _Step.HANDSHAKE

@@ -168,6 +168,8 @@ class ManagerContext:
         error: Exception,
         about: Iterable[tuple[AssignedPartition, Position | None]] = (),
         topics: Iterable[str] | None = None,
+        *,
+        of_membership: bool = False,
     ) -> None:
         """Raise an error in the next poll(), unless what it concerns has changed until then.
 
@@ -175,9 +177,11 @@ class ManagerContext:
             error: The error.
             about: See `ErrorEvent`.
             topics: See `ErrorEvent`; None for those that a `TopicsDeniedError` names.
+            of_membership: Whether it ends with the subscription, because the next one joins anew.
         """
         if topics is None:
             topics = error.args[0] if isinstance(error, TopicsDeniedError) else ()
         # An application that polls again after the error expects a retry.
         self.polls.event_needed = True
-        self.background.add_error(ErrorEvent(error, tuple(about), frozenset(topics)))
+        subscription = self.subscription.number if of_membership else None
+        self.background.add_error(ErrorEvent(error, tuple(about), frozenset(topics), subscription))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -26,12 +27,13 @@ __all__ = ["advised", "group_error", "other_kind"]
 
 def _no_common_assignor(config: Config) -> str:
     names = ", ".join(str(each.name) for each in config.partition_assignment_strategy)
+    show = f"tandem-kafka groups -g {shlex.quote(str(config.group_id))}"
     return (
         f"group {config.group_id!r} has no assignor in common with this member, which supports "
-        f"{names}; set partition_assignment_strategy to that of the group (`tandem-kafka groups -g "
-        f"{config.group_id}` shows its protocol and assignor); before you remove an assignor, add "
-        "a common one to all members; if it is a group of another kind, such as a share group or "
-        "one of Kafka Connect, use another group_id"
+        f"{names}; set partition_assignment_strategy to that of the group (`{show}` shows its "
+        "protocol and assignor); before you remove an assignor, add a common one to all members; "
+        "if it is a group of another kind, such as a share group or one of Kafka Connect, use "
+        "another group_id"
     )
 
 

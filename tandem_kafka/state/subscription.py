@@ -38,6 +38,7 @@ class SubscriptionState:
         "awaiting_drop",
         "changes",
         "kind",
+        "number",
         "pattern",
         "regex",
         "resolved",
@@ -48,6 +49,8 @@ class SubscriptionState:
 
     def __init__(self) -> None:
         self.kind = SubscriptionKind.NONE
+        #: Increases with each `unsubscribe`.
+        self.number = 0
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
         self.regex: str | None = None
@@ -232,6 +235,7 @@ class SubscriptionState:
     def unsubscribe(self) -> None:
         """End the subscription or assignment."""
         self.kind = SubscriptionKind.NONE
+        self.number += 1
         self.topics = frozenset()
         self.pattern = self.regex = None
         self.resolved = True

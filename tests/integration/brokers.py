@@ -1,15 +1,17 @@
-"""The brokers of the tests, of three kinds that must behave the same.
+"""The brokers of the tests. There are three kinds, which must behave the same:
 
 - `simulated`: brokers of a simulation, whose time passes during waits
 - `served`: a simulated broker that clients reach over sockets
 - `real`: Apache Kafka
 
-A test with the fixture `brokers` runs on the simulated ones, and with `--all` on the others; a mark
-`brokers` names some of them. `--broker` leaves out the simulated or the real ones.
+A test with the fixture `brokers` runs on simulated brokers, and with `--all` on the other two kinds
+as well. The mark `brokers` restricts it to the kinds that it names. `--broker` skips the simulated
+or the real brokers.
 
-A test with the fixture `kafka` and the mark `both_clusters` runs on the served one, then on the
-real one; with `everyday="simulated"`, on the real one with `--all` only. What only a real one has
-(processes that are paused, compaction) is marked `real_cluster` with the reason.
+A test with the fixture `kafka` and the mark `both_clusters` runs on the served broker, then on a
+real one. With `everyday="simulated"`, it runs on the real one only with `--all`. A test that needs
+a real broker, for example to pause its process or for compaction, has the mark `real_cluster` with
+the reason.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ Transact = Callable[[int, Marker | None], Callable[[], None]]
 
 
 class Cluster(Protocol):
-    """What is the same of a served cluster and of `RealKafka`."""
+    """The methods that a served cluster and `RealKafka` have in common."""
 
     admin: ClusterAdmin
 
@@ -88,7 +90,7 @@ class ServedCluster:
 
 
 class Brokers(ABC):
-    """Brokers, and the time in which they live."""
+    """Brokers and their clock."""
 
     @property
     @abstractmethod
@@ -104,7 +106,7 @@ class Brokers(ABC):
 
     @abstractmethod
     def lasted(self, since_s: float, seconds: float) -> bool:
-        """Return whether so much time has passed: no less, and simulated time no more."""
+        """Return whether at least this time has passed; simulated time must be exact."""
 
     # --- clients -------------------------------------------------------------------------------
 
@@ -132,7 +134,7 @@ class Brokers(ABC):
 
     @abstractmethod
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Let a topic have so many partitions."""
+        """Increase the number of partitions of a topic to `partitions`."""
 
     @abstractmethod
     def produce(self, tp: TopicPartition, values: list[bytes]) -> None:
@@ -147,8 +149,8 @@ class Brokers(ABC):
     def transactions(self, tp: TopicPartition) -> Iterator[Transact]:
         """Yield a function that writes a transaction to a partition.
 
-        It takes the number of records and the end. With None, the transaction stays open, and the
-        function returns another one that commits it.
+        Its arguments are the number of records and the marker that ends the transaction. With None,
+        the transaction stays open, and the function returns another one that commits it.
         """
 
     @abstractmethod
@@ -157,7 +159,7 @@ class Brokers(ABC):
 
     @abstractmethod
     def simulate(self, group: str, **settings: Any) -> None:
-        """Give a group of simulated brokers what real ones are started with: `GroupSettings`."""
+        """Change the `GroupSettings` of simulated brokers; real ones start with theirs."""
 
     def topic_id(self, name: str) -> uuid.UUID:
         """Return the id of a topic."""
@@ -167,7 +169,7 @@ class Brokers(ABC):
         return cast(uuid.UUID, response.topics[0].topic_id)
 
     def await_coordinator(self, group: str, serves: Callable[[], object]) -> None:
-        """Wait until a group has a coordinator that has read its log."""
+        """Wait until the coordinator of a group has loaded its log, and `serves()` is true."""
         connection = self.connect()
         request = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[group])
 
@@ -186,11 +188,11 @@ class Brokers(ABC):
 
     @abstractmethod
     def stop(self, node_id: int) -> None:
-        """Shut it down cleanly: leaders and coordinators move first."""
+        """Shut a broker down cleanly: its leaders and coordinators move first."""
 
     @abstractmethod
     def kill(self, *node_ids: int) -> None:
-        """Kill brokers: no other takes over until a majority has noticed."""
+        """Kill brokers. Others take over only after a majority has noticed it."""
 
     @abstractmethod
     def start(self) -> None:
@@ -206,7 +208,7 @@ class Brokers(ABC):
 
 
 class SimulatedBrokers(Brokers):
-    """Brokers of a simulation; this class does the work of the controllers.
+    """Brokers of a simulation. This class acts as their controllers.
 
     Attributes:
         simulation: The simulation.
@@ -297,7 +299,7 @@ class SimulatedBrokers(Brokers):
         self._cluster.resume(node_id)
 
     def _miss(self) -> None:
-        """Replace silent brokers, if a majority of brokers serves."""
+        """Elect leaders in place of silent brokers, if a majority of brokers responds."""
 
         def find_out() -> None:
             brokers = self._cluster.brokers.values()
@@ -312,8 +314,8 @@ class SimulatedBrokers(Brokers):
 class RealBrokers(Brokers):
     """Brokers that clients reach over sockets; `close` leaves all of them running.
 
-    Those that all processes of a run share can be neither paused nor stopped, and neither can a
-    served one.
+    A served broker, and brokers that all processes of a test run share, can be neither paused nor
+    stopped.
     """
 
     def __init__(self, kafka: Cluster, consume: Consume) -> None:
@@ -436,7 +438,7 @@ class RealBrokers(Brokers):
         self._real.resume(node_id)
 
     def close(self) -> None:
-        """Close the connections and processes, and let all brokers run."""
+        """Close the connections and processes, and start the brokers that were stopped."""
         self._to_close.close()
 
 
@@ -444,7 +446,7 @@ class RealBrokers(Brokers):
 
 
 def choose_brokers(metafunc: pytest.Metafunc) -> None:
-    """Let a test with the fixture `brokers` run on those that its mark names."""
+    """Parametrize a test with the fixture `brokers` with the kinds that its mark names."""
     if "brokers" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("brokers")
         kinds = mark.args if mark is not None and mark.args else _KINDS
@@ -454,7 +456,7 @@ def choose_brokers(metafunc: pytest.Metafunc) -> None:
 
 
 def choose_clusters(metafunc: pytest.Metafunc) -> None:
-    """Let a test run on both clusters if it is marked so."""
+    """Parametrize a test with the mark `both_clusters` with both clusters."""
     both = metafunc.definition.get_closest_marker("both_clusters")
     if both is not None:
         if "kafka" not in metafunc.fixturenames:
@@ -471,9 +473,10 @@ def choose_clusters(metafunc: pytest.Metafunc) -> None:
 
 @contextmanager
 def started(request: pytest.FixtureRequest) -> Iterator[Brokers]:
-    """Yield the brokers that the parameter of a fixture names; skip a test as `--broker` says.
+    """Yield the brokers that the parameter of a fixture names, unless `--broker` skips them.
 
-    The mark may have the fixture of the real ones, `cluster`, and their number, `count`.
+    The mark `brokers` may name the fixture of the real brokers with `cluster`, and the number of
+    simulated brokers with `count`.
     """
     kind, wanted = str(request.param), request.config.getoption("broker")
     if wanted not in {"both", "real" if kind == "real" else "simulated"}:

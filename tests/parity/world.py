@@ -1,4 +1,7 @@
-"""The environments of programs: for those of kafka-python, and what those of confluent share."""
+"""The topics, groups and consumers of programs that run with two libraries.
+
+`World` is for programs of kafka-python. `confluent_world.py` has the one for those of confluent.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def agree(ours: Any, theirs: Any) -> bool:
-    """Return whether a program that expects `theirs` works with `ours`."""
+    """Return whether a program that expects the result `theirs` works with `ours`."""
     if isinstance(theirs, Raised):
         return isinstance(ours, Raised) and isinstance(ours.error, type(theirs.error))
     if isinstance(theirs, Mapping):

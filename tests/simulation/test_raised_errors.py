@@ -11,6 +11,7 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import (
+    GroupMaxSizeReachedError,
     InvalidTopicError,
     NoOffsetForPartitionError,
     RecordDeserializationError,
@@ -23,8 +24,11 @@ from tandem_kafka.wire.messages import (
     OffsetForLeaderEpochResponse,
 )
 from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.coordinator.settings import GroupSettings
 from tests.scenarios.numbered_records import create_topic
+from tests.scenarios.share_members import share_consumer
 from tests.simulation.changing import changing
+from tests.waiting import until
 
 TP = TopicPartition("orders", 0)
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -232,3 +236,33 @@ def test_an_error_of_a_topic_that_is_no_longer_wanted_is_not_raised() -> None:
         consumer.subscribe(["orders"])
         batch = next(filter(None, (consumer.poll(500) for _ in range(100))))
         assert [each.value for each in batch[TP]] == [b"1"]
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share"])
+def test_no_error_of_an_earlier_subscription_is_raised(kind: str) -> None:
+    """A full group rejects a member that does not poll; then it unsubscribes, and there is room."""
+    with Simulation("full") as simulation:
+        create_topic(simulation, "orders", 2)
+        settings = GroupSettings(classic_max_size=1, consumer_max_size=1, share_max_size=1)
+        simulation.cluster.coordination.settings = settings
+
+        def join() -> Any:
+            if kind == "share":
+                return share_consumer(simulation, "orders", group_id="readers")
+            return simulation.consumer("orders", group_id="readers", group_protocol=kind)
+
+        def now_s() -> float:
+            return simulation.clock.now_ms() / 1_000
+
+        only, extra = join(), join()
+        only.poll(5_000)
+        with pytest.raises(GroupMaxSizeReachedError):
+            extra.poll(5_000)
+        for _ in until(lambda: len(extra._core.engine.background), now_s=now_s):
+            simulation.sleep(100)
+        only.close()
+        extra.unsubscribe()
+        extra.subscribe(["orders"])
+        for _ in until(lambda: extra.poll(100), now_s=now_s):
+            simulation.cluster.produce(TP, b"1")
+        extra.close()

@@ -17,7 +17,6 @@ from tandem_kafka.tables.reader import SpanReader
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_cli.records import decoded, files
 from tandem_kafka_testing.laboratory import SimulatedKafka
-from tests.implementations import require_implementation
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -26,9 +25,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 JSON = ["-s", "value=json"]
 
 
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 @pytest.fixture

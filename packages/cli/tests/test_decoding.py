@@ -17,12 +17,8 @@ from packages.cli.tests.commands import Run
 from packages.cli.tests.registries import SCHEMA, Registry, encoded
 from tandem_kafka_testing.kafka.ports import free_ports
 from tandem_kafka_testing.laboratory import SimulatedKafka
-from tests.implementations import require_implementation
 
-
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 @pytest.mark.parametrize("command", ["tail", "cat", "grep"])

@@ -221,6 +221,15 @@ def test_a_group_for_which_a_command_is_not_made(
     assert ran.err.startswith(f"tandem-kafka: {text}")
 
 
+def test_the_command_in_a_message_takes_any_name_of_a_group(run: Run) -> None:
+    class Other(Administration):
+        def groups(self) -> list[ListedGroup]:
+            return [replace(BILLING, group_id="my jobs", protocol="share")]
+
+    ran = run("rebalances", "-g", "my jobs", administration=Other)
+    assert "`tandem-kafka groups -g 'my jobs'` shows them" in ran.err
+
+
 @pytest.mark.parametrize(
     ("error", "raised"),
     [

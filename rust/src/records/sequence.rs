@@ -138,14 +138,23 @@ impl Records {
     }
 
     /// Where a new iterator keeps what it returns.
-    fn begin_iteration(&self, py: Python<'_>) -> Arc<UnderGil<Returned>> {
+    ///
+    /// Two iterators at a time return the same records: the second one creates the list.
+    fn begin_iteration(&self, py: Python<'_>) -> PyResult<Arc<UnderGil<Returned>>> {
+        let other_iterates = self.state.with(py, |state| match state {
+            State::Lazy(Lazy { returned: Some(returned), .. }) => Arc::strong_count(returned) > 1,
+            _ => false,
+        });
+        if other_iterates {
+            self.list(py)?;
+        }
         let returned = Arc::new(UnderGil::new(Returned::default()));
         // Dropped at the end: with it, the records of an older iterator.
         let _before = self.state.with(py, |state| match state {
             State::Lazy(lazy) => lazy.returned.replace(Arc::clone(&returned)),
             State::Filled(_) => None,
         });
-        returned
+        Ok(returned)
     }
 
     fn made(&self, py: Python<'_>) -> Option<Py<PyList>> {
@@ -312,6 +321,16 @@ impl Records {
 
     // --- a list ------------------------------------------------------------------------------
 
+    /// `type(records)(iterable)`, as `dataclasses.asdict` calls it, makes a list.
+    #[new]
+    #[pyo3(signature = (iterable = None, /))]
+    fn create<'py>(
+        py: Python<'py>,
+        iterable: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<PyList>().call1(PyTuple::new(py, iterable)?)
+    }
+
     /// Makes `isinstance(records, list)` true. The real type must not be a list, whose memory C
     /// code reads directly. It checks the real type, and uses the sequence protocol for any other.
     #[getter]
@@ -389,8 +408,13 @@ impl Records {
     }
 
     fn __iadd__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.extend(other)
+    }
+
+    /// A list knows only itself: it would iterate over these records for as long as it grows.
+    fn extend(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = other.py();
-        self.list(py)?.call_method1(intern!(py, "extend"), (other,)).map(|_| ())
+        self.list(py)?.call_method1(intern!(py, "extend"), (as_plain(other)?,)).map(|_| ())
     }
 
     fn __mul__<'py>(&self, count: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -475,6 +499,7 @@ pub struct RecordIterator {
 impl RecordIterator {
     pub fn new(records: &Bound<'_, Records>) -> PyResult<Self> {
         let py = records.py();
+        let returned = records.get().begin_iteration(py)?;
         let rows = match records.get().rows(py) {
             Some(rows) => {
                 let maker = records.get().maker(py, &rows)?;
@@ -487,7 +512,7 @@ impl RecordIterator {
             rows,
             cursor: Cursor::default(),
             index: 0,
-            returned: records.get().begin_iteration(py),
+            returned,
         })
     }
 
@@ -550,6 +575,15 @@ impl RecordIterator {
         self.cursor.advance();
         self.index += 1;
         Ok(found)
+    }
+
+    /// Copies and pickles are iterators over a list.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let iter = py.import(intern!(py, "builtins"))?.getattr(intern!(py, "iter"))?;
+        match &self.records {
+            Some(records) => (iter, (records.get().list(py)?,), self.index).into_pyobject(py),
+            None => (iter, (PyList::empty(py),)).into_pyobject(py),
+        }
     }
 
     fn __length_hint__(&self, py: Python<'_>) -> usize {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 from typing import Any, Final
 
 from tandem_kafka.config import Config
+from tandem_kafka.config.files import read_file
 from tandem_kafka.errors import KafkaConfigurationError
 from tandem_kafka.foreign_text import Secret
 
@@ -33,19 +33,10 @@ def assertion(settings: Config, wall_ms: int) -> Secret[str]:
 
 
 def _from_file(path: str) -> Secret[str]:
-    text = Secret(_read(_FILE, path).decode(errors="replace").strip())
+    text = Secret(read_file(_FILE, path).decode(errors="replace").strip())
     if not text.reveal():
         raise KafkaConfigurationError(f"{_FILE}: {path} is empty")
     return text
-
-
-def _read(option: str, path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise KafkaConfigurationError(
-            f"{option}: cannot read {path} ({error.strerror}); correct the path or its permissions"
-        ) from error
 
 
 def _private_key(settings: Config) -> Any:
@@ -59,7 +50,7 @@ def _private_key(settings: Config) -> Any:
     algorithm = settings.sasl_oauthbearer_assertion_algorithm
     kind: Any = ECKey if algorithm.startswith("ES") else RSAKey
     password = Secret(settings.sasl_oauthbearer_assertion_private_key_passphrase)
-    data = Secret(_read(_KEY_FILE, path))
+    data = Secret(read_file(_KEY_FILE, path))
     try:
         return kind.import_key(data.reveal(), password=password.reveal())
     except Exception as error:

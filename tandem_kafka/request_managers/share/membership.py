@@ -265,7 +265,7 @@ class ShareMembership(RequestManager):
             self._context.group.fenced(self.member_id)
             self._join(f"the coordinator removed this member: {error}")
         elif reaction is Reaction.RAISE:
-            self._context.raise_in_poll(self._with_advice(error))
+            self._context.raise_in_poll(self._with_advice(error), of_membership=True)
         elif reaction is Reaction.FAIL:
             self._fail(self._with_advice(error))
 
@@ -284,7 +284,7 @@ class ShareMembership(RequestManager):
     def _coordinator_failed(self, error: Exception) -> None:
         """Raise an error of a search for the coordinator, which continues."""
         if self.state in _IN_GROUP:
-            self._context.raise_in_poll(error)
+            self._context.raise_in_poll(error, of_membership=True)
 
     def _fail(self, error: Exception) -> None:
         """Raise an error that only the user can fix in every poll() until unsubscribe()."""
@@ -297,4 +297,4 @@ class ShareMembership(RequestManager):
         )
         self._end(State.FATAL)
         self._context.group.fatal = error
-        self._context.raise_in_poll(error)
+        self._context.raise_in_poll(error, of_membership=True)

@@ -29,7 +29,6 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
 )
 from tandem_kafka_testing.kafka.admin import Record
-from tests.implementations import require_implementation
 from tests.integration.brokers import Cluster
 from tests.integration.polling import Consume
 
@@ -37,15 +36,13 @@ pa = pytest.importorskip("pyarrow")
 
 from tandem_kafka.tables import Avro, Json, Progress, Text, read, scan  # noqa: E402 - it imports pyarrow
 
-pytestmark = pytest.mark.both_clusters(everyday="simulated")
+pytestmark = [
+    pytest.mark.both_clusters(everyday="simulated"),
+    pytest.mark.usefixtures("native_extension"),
+]
 
 DAY_MS = 86_400_000
 SCHEMA = pa.schema([("id", pa.int64())])
-
-
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
 
 
 def produce(kafka: Cluster, topic: str, numbers: range, partition: int = 0) -> None:

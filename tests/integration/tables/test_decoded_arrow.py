@@ -20,7 +20,6 @@ from tandem_kafka.errors import (
 from tandem_kafka.types import DecodeErrors
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.implementations import require_implementation
 from tests.integration.polling import Consume, partitions_of
 
 pa = pytest.importorskip("pyarrow")
@@ -31,9 +30,7 @@ PARTITIONS = 2
 SCHEMA = pa.schema([("id", pa.int64()), ("user", pa.string())])
 
 
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 def produce(kafka: RealKafka, topic: str, count: int, bad: tuple[int, ...] = ()) -> None:

@@ -152,7 +152,7 @@ def test_an_interrupted_call_loses_nothing(
                 reader.take(returned_by(interrupter))
             reader.check(begins)
             reader.finish(begins)
-        assert interrupter.at > 300
+        assert interrupter.at > 150
 
 
 def read_again(reader: Interrupted, begins: list[int]) -> None:

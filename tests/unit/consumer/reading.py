@@ -52,13 +52,14 @@ class Reading:
         *,
         value: Callable[[int], bytes] = lambda n: b"%d" % n,
         data: bytes | None = None,
+        base: Position | None = None,
     ) -> CompletedFetch:
-        """Buffer records from `offset` on, as after a fetch."""
+        """Buffer records from `offset` on, as after a fetch; by default one of the present base."""
         if data is None:
             data = batch([Rec(value=value(offset + n)) for n in range(count)], offset, epoch=3)
         partition = FetchedPartition(tp.topic, None, tp.partition, 0, records=memoryview(data))
         records = open_reader(tp.topic, tp.partition, offset, partition, ReaderOptions())
-        return self._put(CompletedFetch(self.state(tp), self._base(tp), records))
+        return self._put(CompletedFetch(self.state(tp), base or self._base(tp), records))
 
     def failed(
         self, tp: TopicPartition, error: Exception, *, sticky: bool = False

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from random import Random
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
 from tandem_kafka.consumer.reading.fetch_collector import FetchCollector, collect
+from tandem_kafka.consumer.reading.opened_chunk import OpenedChunk
+from tandem_kafka.consumer.reading.publication import Handed
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.runtime.native import native
-from tandem_kafka.state.partition import Position
+from tandem_kafka.state.partition import Consumed, Position
 from tandem_kafka.types import TopicPartition
 from tests.tier import seeds
 from tests.unit.consumer.reading import A, B, C, Reading
@@ -104,11 +109,47 @@ class Drawn:
         if len(self.partitions) == 1:
             others += [
                 assign,
+                # What a fetch brings that a seek has overtaken.
+                lambda twin: twin.fetched(A, at, base=Position(at)) and None,
                 lambda twin: twin.state(A).set_position(Position(at)),
                 lambda twin: setattr(twin.state(A), "paused", True),
                 lambda twin: setattr(twin.state(A), "paused", False),
             ]
         return self.random.choice(others)
+
+
+def reachable(*roots: object) -> Iterator[Any]:
+    """Yield objects to which others refer, but no modules and types."""
+    seen, waiting = set[int](), list(roots)
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen and not isinstance(each, type | ModuleType | FunctionType):
+            seen.add(id(each))
+            yield each
+            waiting += gc.get_referents(each)
+
+
+def test_native_objects_have_all_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made without their constructors: a new field must be set there, too."""
+    marker = batch([Rec(key=b"\0\0\0\1", value=bytes(6))], flags=CONTROL | TRANSACTIONAL)
+    reading = Reading(A, B, C)
+    reading.collect()  # tells where the partitions begin
+    reading.collect()  # notes that all are told
+    reading.fetched(A, 0)
+    reading.fetched(B, 0, data=marker)
+    reading.fetched(C, 0, 9)
+    kinds = {OpenedChunk, Handed, Consumed, Position, ConsumerRecords}
+    known = list(reachable(reading))
+    for kind in kinds:
+        monkeypatch.setattr(kind, "__init__", None)
+    made = collect(reading.collector, 7)
+    assert [len(records) for records in made.values()] == [3, 4]
+    new = {id(each) for each in reachable(reading, made)} - set(map(id, known))
+    found = [each for each in reachable(reading, made) if type(each) in kinds and id(each) in new]
+    assert set(map(type, found)) == kinds
+    for each in found:
+        names = [name for kind in type(each).__mro__ for name in getattr(kind, "__slots__", ())]
+        assert [name for name in names if not hasattr(each, name)] == [], type(each)
 
 
 @pytest.mark.parametrize("seed", seeds(300, 3_000))

@@ -136,7 +136,7 @@ def test_an_event_that_fails_unexpectedly_does_not_end_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Looped()
-    monkeypatch.setattr(world.subscription, "unsubscribe", Broken().poll)
+    monkeypatch.setattr(type(world.subscription), "unsubscribe", Broken().poll)
     event = world.submit(events.Unsubscribe(deadline_ms=world.now_ms + 1_000))
     other = world.submit(events.Pause(partitions=frozenset(), deadline_ms=world.now_ms + 1_000))
     world.iterate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import shlex
 
 import pytest
 
@@ -53,6 +54,16 @@ def test_an_error_of_a_commit_has_the_cure_after_its_reason(kind: type[KafkaErro
     assert type(error) is kind
     assert "orders-0: " in str(error)
     assert CURES[kind] in str(error)
+
+
+def test_the_command_takes_any_name_of_a_group() -> None:
+    name = "my readers; rm -r $HOME `ls` 'x'"
+    error = group_error(
+        InconsistentGroupProtocolError.errno, Config.from_options({"group_id": name})
+    )
+    command = f"tandem-kafka groups -g {shlex.quote(name)}"
+    assert f"(`{command}` shows its protocol and assignor)" in str(error)
+    assert shlex.split(command)[-1] == name
 
 
 def test_an_error_without_a_cure_is_the_words_of_the_coordinator() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tandem_kafka.runtime.native import native
+from tandem_kafka.state.fetch_buffer import CompletedFetch
 from tandem_kafka.types import TopicPartition
 from tests.tier import sample
 from tests.unit.records.making import Rec, batch, message
@@ -125,6 +127,22 @@ def test_random_histories_give_the_same_requests(first: int) -> None:
             check_end(world, fetch)
             assert fetch.respond(world.frame(world.answers())) is None, "it has ended"
             world.change()
+
+
+def test_native_chunks_have_all_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made without their constructor: a new field must be set there, too."""
+    world = World(1)
+    world.lift_limits()
+    [tp, *_] = world.states
+    at = world.states[tp].read_ahead
+    data = batch([Rec()], at, epoch=5)
+    frame = world.frame([Answer(tp, data, at + 1, at + 1)])
+    monkeypatch.setattr(CompletedFetch, "__init__", None)
+    assert world.start().respond(frame, 1)
+    chunk = world.buffer.queue.take()
+    assert type(chunk) is CompletedFetch
+    names = [field.name for field in dataclasses.fields(CompletedFetch)]
+    assert [name for name in names if not hasattr(chunk, name)] == []
 
 
 def check_targets(world: World, fetch: Any) -> list[TopicPartition]:

@@ -14,7 +14,6 @@ import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.runtime.native import native
-from tests.implementations import require_implementation
 
 pa = pytest.importorskip("pyarrow")
 fastavro = pytest.importorskip("fastavro")
@@ -34,9 +33,7 @@ from tests.unit.tables.avro_values import (  # noqa: E402
 UTC = dt.UTC
 
 
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 TIME = dt.datetime(2026, 5, 1, 12, 0, 0, 123_000, UTC)

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.implementations import require_implementation
-
 pa = pytest.importorskip("pyarrow")
 fastavro = pytest.importorskip("fastavro")
 
@@ -27,10 +25,7 @@ from tests.unit.tables.avro_values import (  # noqa: E402
     record,
 )
 
-
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)

@@ -11,7 +11,6 @@ import pytest
 
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
 from tandem_kafka.runtime import MonotonicClock
-from tests.implementations import require_implementation
 
 pa = pytest.importorskip("pyarrow")
 fastavro = pytest.importorskip("fastavro")
@@ -26,12 +25,7 @@ from tests.unit.tables.avro_values import (  # noqa: E402
     status,
 )
 
-pytestmark = pytest.mark.real_time
-
-
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = [pytest.mark.real_time, pytest.mark.usefixtures("native_extension")]
 
 
 def test_values_that_are_not_framed() -> None:

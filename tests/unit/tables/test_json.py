@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem_kafka.errors import InvalidArgumentError
-from tests.implementations import require_implementation
 from tests.machine import slowness
 
 pa = pytest.importorskip("pyarrow")
@@ -27,9 +26,7 @@ from tests.tier import examples, sample  # noqa: E402
 UTC = dt.UTC
 
 
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 def decoded(schema: Any, *documents: bytes | None) -> tuple[list[Any], list[tuple[int, str]]]:

@@ -151,6 +151,7 @@ def test_a_landing_of_what_is_not_committed_is_told(
 
 
 @pytest.mark.parametrize("kind", [ParquetTable, DeltaTable, DuckdbTable, SqliteTable])
+@pytest.mark.usefixtures("native_extension")
 def test_fields_are_columns(kind: Any, tmp_path: Path) -> None:
     """What a table stores of a struct, such as JSON, is not what it stores of the fields."""
     lines = "lines " + ("TEXT" if kind is SqliteTable else "STRUCT(sku VARCHAR)[]")

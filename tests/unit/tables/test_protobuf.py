@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
-from tests.implementations import require_implementation
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("google.protobuf")
@@ -34,10 +33,7 @@ from tests.unit.tables.protobuf_values import (  # noqa: E402
     small,
 )
 
-
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 def test_the_types_of_fields() -> None:

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.implementations import require_implementation
-
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("google.protobuf")
 
@@ -32,10 +30,7 @@ from tests.unit.tables.protobuf_values import (  # noqa: E402
     small,
 )
 
-
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
-from tests.implementations import require_implementation
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("google.protobuf")
@@ -28,10 +27,7 @@ from tests.unit.tables.protobuf_values import (  # noqa: E402
     same,
 )
 
-
-@pytest.fixture(autouse=True)
-def _native() -> None:
-    require_implementation("native")
+pytestmark = pytest.mark.usefixtures("native_extension")
 
 
 CONFLUENT = b"\0\0\0\0\7"

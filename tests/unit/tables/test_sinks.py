@@ -10,7 +10,6 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import SinkFencedError
-from tests.implementations import require_implementation
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
@@ -126,9 +125,9 @@ def test_positions_that_go_backwards_hide_nothing(table: Table) -> None:
 
 
 @pytest.mark.parametrize("kind", [ParquetTable, DeltaTable, SqliteTable, DuckdbTable])
+@pytest.mark.usefixtures("native_extension")
 def test_decoded_tombstones(kind: Any, tmp_path: Path) -> None:
     """All sinks take null in place of a struct, whose fields the schema does not let be null."""
-    require_implementation("native")
     inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
     decoder = Json(pa.struct([pa.field("s", inner, nullable=False)]), errors="null")
     parts = [

@@ -412,6 +412,7 @@ def _never_by_halves(concat: Any) -> Any:
     return call
 
 
+@pytest.mark.usefixtures("native_extension")
 def test_it_goes_the_way_of_what_cannot_be_decoded() -> None:
     decoder = storage("SQLite").decoder(Json(pa.uint64(), errors="null"), "value")
     assert decoder is not None
@@ -439,6 +440,7 @@ def test_decimals_have_38_digits_after_the_point_too(place: str) -> None:
     ("place", "flatten"),
     [("Delta Lake", False), ("DuckDB", False), ("DuckDB", True), ("SQLite", True)],
 )
+@pytest.mark.usefixtures("native_extension")
 def test_names_of_tables_differ_in_more_than_case(place: str, flatten: bool) -> None:
     names = Json(pa.schema([("id", pa.int64()), ("ID", pa.int64())]), flatten=flatten)
     with pytest.raises(InvalidArgumentError, match=rf"value has id and ID: .* of {place}"):
@@ -448,6 +450,7 @@ def test_names_of_tables_differ_in_more_than_case(place: str, flatten: bool) -> 
 
 
 @pytest.mark.parametrize("place", ["SQLite", "other databases", "PostgreSQL"])
+@pytest.mark.usefixtures("native_extension")
 def test_fields_that_become_columns_are_stored_by_themselves(place: str) -> None:
     fields = [("id", pa.int64()), ("on", pa.date32()), ("tags", pa.list_(pa.string()))]
     decoder = storage(place).decoder(Json(pa.struct(fields), flatten=True), "value")

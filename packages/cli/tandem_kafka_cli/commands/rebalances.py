@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter, defaultdict, deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -84,7 +85,7 @@ class _Source:
         if self._listed.protocol == "share":
             raise CommandError(
                 f"{group_id!r} is a share group, which does not rebalance: its members do not wait "
-                f"for each other; `tandem-kafka groups -g {group_id}` shows them"
+                f"for each other; `tandem-kafka groups -g {shlex.quote(group_id)}` shows them"
             )
         self._failed = False
 

@@ -298,7 +298,7 @@ class ClassicMembership(Member[State]):
 
     def _coordinator_failed(self, error: Exception) -> None:
         if self.state is not State.UNJOINED:
-            self._context.raise_in_poll(error)
+            self._context.raise_in_poll(error, of_membership=True)
 
     def _forget_failures(self) -> None:
         """Join without a backoff next time, because a rebalance or the membership is complete."""
@@ -314,7 +314,7 @@ class ClassicMembership(Member[State]):
         if not isinstance(error, LOGIN_ERRORS):  # the next login may succeed
             self._group.fatal = error  # before poll() is called to look at it
             self._rebalance.fail()
-        self._context.raise_in_poll(error)
+        self._context.raise_in_poll(error, of_membership=True)
         if isinstance(error, FencedInstanceIdError):
             self._group.lost = True
 
@@ -525,7 +525,7 @@ class ClassicMembership(Member[State]):
             pause_ms,
             exc_info=error,
         )
-        self._context.raise_in_poll(failure)
+        self._context.raise_in_poll(failure, of_membership=True)
         self._group.assignor_failure = text
         polls = self._join_wanted
         self._leave(Completion(), LeaveOperation.LEAVE, f"{what} failed")
@@ -553,7 +553,7 @@ class ClassicMembership(Member[State]):
             self._fail(error)
         else:
             if reaction is Reaction.RAISE:
-                self._context.raise_in_poll(error)
+                self._context.raise_in_poll(error, of_membership=True)
             self._rejoin(error, immediately=reaction is Reaction.REJOIN)
 
     @property

@@ -328,7 +328,7 @@ class Kip848Membership(Member[State]):
         if reaction is Reaction.LOST:
             self._fenced(error)
         elif reaction is Reaction.RAISE:
-            self._context.raise_in_poll(error)
+            self._context.raise_in_poll(error, of_membership=True)
         elif reaction is Reaction.FAIL:
             if isinstance(error, GroupIdNotFoundError):
                 error = other_kind(error, self._context.config)
@@ -353,14 +353,14 @@ class Kip848Membership(Member[State]):
 
     def _coordinator_failed(self, error: Exception) -> None:
         if self.state is not State.UNSUBSCRIBED or self._join_wanted:
-            self._context.raise_in_poll(error)
+            self._context.raise_in_poll(error, of_membership=True)
 
     def _fail(self, error: Exception) -> None:
         """Raise an error that only the user can fix in every poll() until unsubscribe()."""
         if self.state is State.UNSUBSCRIBED and not self._join_wanted:
             return
         if isinstance(error, LOGIN_ERRORS):
-            self._context.raise_in_poll(error)  # the next login may succeed
+            self._context.raise_in_poll(error, of_membership=True)  # the next login may succeed
             return
         # The classic protocol does not support a regular expression for the coordinator.
         other = self._on_unsupported if self._subscription.regex is None else None
@@ -377,7 +377,7 @@ class Kip848Membership(Member[State]):
         self._group.lost = True
         self._lose_partitions(lambda: None)
         self._group.fatal = error  # before poll() is called to look at it
-        self._context.raise_in_poll(error)
+        self._context.raise_in_poll(error, of_membership=True)
 
     def _leave_unresolved(self, error: UnsupportedVersionError) -> None:
         """Leave, because this member cannot know which topics the coordinator assigns to it."""
