@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from gc import collect, get_objects
+from operator import sub
 from random import Random
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.errors import KafkaError
+from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.publication import Handed, Publication
+from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError, KafkaError
 from tandem_kafka.runtime.native import native
+from tandem_kafka.runtime.process import PROCESS
+from tandem_kafka.state.partition import Position
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka_testing import Simulation
 from tests.implementations import in_python
@@ -62,7 +70,7 @@ class Twin:
         return (
             {tp: found and found.offset for tp, found in positions.items()},
             core.engine.buffer.held_bytes,
-            (core.reader, core._owner._lock.acquire(False) and core._owner._lock.release()),
+            (core.reader, core._owner._lock._is_owned()),
             (polls.polled_ms, polls.handler_ms, polls.event_needed),
             (measured.polled_ms, measured.idle_ms, list(measured._polls), list(measured._records)),
             self.simulation.clock.now_ms(),
@@ -117,7 +125,10 @@ def steps(random: Random) -> Iterator[Step]:
 @pytest.mark.parametrize("seed", seeds(60, 600))
 def test_both_read_the_same(seed: int) -> None:
     random = Random(seed)  # noqa: S311
+    size = random.choice([1 << 24, 4_000])
     options = {
+        "max_partition_fetch_bytes": size,
+        "fetch_buffer_max_bytes": size,
         "enable_auto_commit": random.random() < 0.5,
         "auto_commit_interval_ms": 2_000,
         "max_poll_records": random.choice([500, 3]),
@@ -129,3 +140,94 @@ def test_both_read_the_same(seed: int) -> None:
             assert one.try_(step) == other.try_(step)
             assert one.facts() == other.facts()
         assert here.trace.lines == there.trace.lines
+
+
+def ready(simulation: Simulation, count: int = 1, **options: Any) -> Twin:
+    """Return a consumer of which the next call is a usual one, with records of each partition."""
+    twin = Twin(simulation, {"enable_auto_commit": False, **options})
+    twin.consumer.assign(PARTITIONS)
+    while twin.poll(1_000) != ({}, {}, {}):
+        pass
+    for tp in PARTITIONS:
+        twin.produce(tp, [b"x"] * count, 600)
+    return twin
+
+
+@pytest.fixture
+def reader() -> Iterator[Twin]:
+    with Simulation() as simulation:
+        yield ready(simulation)
+
+
+def test_the_usual_calls_leave_nothing_in_memory(reader: Twin) -> None:
+    kinds = Handed, Position, Publication
+
+    def counts() -> list[int]:
+        collect()
+        return [sum(type(each) is kind for each in get_objects()) for kind in kinds]
+
+    before = counts()
+    for _ in range(50):
+        reader.produce(PARTITIONS[0], [b"x"], 600)
+        assert reader.poll(0) != ({}, {}, {})
+        reader.produce(PARTITIONS[0], [b"x"], 600)
+        assert reader.iterate(1) != [None]
+    assert max(map(sub, counts(), before)) < 20
+
+
+def test_a_fork_cannot_read(reader: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PROCESS, "pid", PROCESS.pid + 1)
+    for call in (lambda: reader.poll(0), lambda: reader.iterate(1)):
+        with pytest.raises(ForkedConsumerError):
+            call()
+    monkeypatch.undo()
+
+
+def test_a_second_thread_cannot_read(reader: Twin) -> None:
+    entered, left = Event(), Event()
+
+    @guarded
+    def holds(core: Core) -> None:
+        held = core.enter()
+        assert held is not None
+        entered.set()
+        left.wait(60)
+        held.release()
+
+    other = Thread(target=holds, args=(reader.consumer._core,))
+    other.start()
+    entered.wait(60)
+    try:
+        for call in (lambda: reader.poll(0), lambda: reader.iterate(1)):
+            with pytest.raises(ConcurrentModificationError):
+                call()
+    finally:
+        left.set()
+        other.join()
+    assert len(reader.iterate(3)) == 3
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_loop_obeys_what_a_signal_handler_does_while_it_looks(
+    monkeypatch: pytest.MonkeyPatch, paused: bool
+) -> None:
+    handlers = 0
+
+    def handled(collector: FetchCollector, states: Any) -> None:
+        nonlocal handlers
+        if handlers == 0:
+            handlers = 1
+            if paused:
+                reader.consumer.pause(*PARTITIONS)
+            for tp in () if paused else PARTITIONS:
+                reader.consumer.seek(tp, 1)
+        called(collector, states)
+
+    called = FetchCollector._serve_others_first
+    monkeypatch.setattr(FetchCollector, "_serve_others_first", handled)
+    with Simulation() as simulation:
+        reader = ready(simulation, count=3, max_poll_records=1)
+        found = reader.iterate(7)
+    assert handlers
+    wanted = [] if paused else [(tp.partition, offset) for tp in PARTITIONS for offset in (1, 2)]
+    assert sorted(filter(None, found)) == wanted

@@ -176,6 +176,7 @@ impl UsualCase {
         let py = collector.py();
         if let Some(source) = self.source(&collector)?
             && source.is_usual()?
+            && source.begin()?
             && let Some(made) = source.collect(max_records)?
         {
             return Ok(made.batch.into_any());
@@ -201,15 +202,17 @@ impl UsualCase {
         }))
     }
 
-    fn begin<'py>(&self, seen: Bound<'py, PyAny>) -> PyResult<Collected<'py>> {
+    fn begin<'py>(
+        &self,
+        publication: Bound<'py, PyAny>,
+        seen: Bound<'py, PyAny>,
+    ) -> PyResult<Collected<'py>> {
         let py = seen.py();
         let kind = self.batch.kind.bind(py);
         let batch = made_as(kind, kind, &PyTuple::empty(py))?;
         let next_offsets = PyDict::new(py);
         self.batch.next_offsets.set(&batch, &next_offsets)?;
         self.batch.starts.set(&batch, &self.no_starts)?;
-        let publication = bare(self.publication.kind.bind(py))?;
-        self.publication.done.set(&publication, false)?;
         Ok(Collected {
             batch: batch.cast_into()?,
             next_offsets,
@@ -299,12 +302,27 @@ impl UsualCase {
 }
 
 impl<'py> Source<'_, 'py> {
+    /// Begins a call, whose records are not published until it ends; returns false if Python must,
+    /// because chunks are open.
+    pub fn begin(&self) -> PyResult<bool> {
+        if !self.drop_finished()? {
+            return Ok(false);
+        }
+        let (slots, py) = (&self.of.collector, self.collector.py());
+        slots._finished.set(&self.collector, PyList::empty(py))?;
+        let publication = bare(self.of.publication.kind.bind(py))?;
+        self.of.publication.done.set(&publication, false)?;
+        slots.publication.set(&self.collector, publication)?;
+        Ok(true)
+    }
+
     /// Collects; returns None if Python must add the first chunk, or look at others that are open.
     pub fn collect(&self, max_records: usize) -> PyResult<Option<Collected<'py>>> {
-        if !self.drop_finished()? {
+        if self.open.len()? > 0 {
             return Ok(None);
         }
-        let mut made = self.of.begin(self.changes()?)?;
+        let publication = self.of.collector.publication.get(&self.collector)?;
+        let mut made = self.of.begin(publication, self.changes()?)?;
         let busy = &self.of.collector.busy;
         busy.set(&self.collector, true)?;
         let collected = self.fill(&mut made, max_records);
@@ -318,7 +336,6 @@ impl<'py> Source<'_, 'py> {
         let slots = &self.of.collector;
         slots._finished.set(collector, &made.finished)?;
         slots.moved.set(collector, &made.moved)?;
-        slots.publication.set(collector, &made.publication)?;
         let assigned = self.of.subscription.assigned.get(&self.subscription)?;
         let bytes = slots.max_bytes.get(collector)?.extract()?;
         let mut room = Room { records: max_records, bytes, empty: true };
@@ -471,7 +488,7 @@ impl<'py> Source<'_, 'py> {
 
     /// Whether a collection would find nothing.
     pub fn is_empty(&self) -> PyResult<bool> {
-        Ok(self.queue.get().is_empty() && self.drop_finished()?)
+        Ok(self.queue.get().is_empty() && self.open.len()? == 0)
     }
 
     /// Whether the last collection was returned, and none is under way.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::import_exception;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyType};
@@ -12,6 +13,8 @@ use crate::run::run;
 use crate::slots::{bare, slots};
 use crate::standing::Notifier;
 use crate::usual::collection::{Collected, Source, UsualCase, is_same_number};
+
+import_exception!(kafka.errors, KafkaError);
 
 const NANOS_PER_MS: f64 = 1e6;
 /// As in events/completable.py.
@@ -199,7 +202,7 @@ impl UsualReading {
             let deadline_ms = self.deadline(py, &call.now, timeout)?;
             let outcome = self.read(&call.source, call.now.ms, deadline_ms, limit);
             drop(call);
-            match outcome? {
+            match outcome.map_err(|error| self.noted(py, error))? {
                 Outcome::Collected(made) => {
                     return Ok((made.batch, made.publication).into_pyobject(py)?.into_any());
                 }
@@ -227,7 +230,7 @@ impl UsualReading {
             };
             let found = self.next_feed(&call, deadline_ms, &follow);
             drop(call);
-            match found? {
+            match found.map_err(|error| self.noted(py, error))? {
                 Some(found) => return Ok(found.into_pyobject(py)?.to_owned().into_any()),
                 None => until_ms = Some(deadline_ms),
             }
@@ -391,8 +394,11 @@ impl UsualReading {
         limit: usize,
     ) -> PyResult<Outcome<'py>> {
         let py = source.collector.py();
-        self.case.get().collector.raw.set(&source.collector, false)?;
         self.begin(py, now_ms)?;
+        self.case.get().collector.raw.set(&source.collector, false)?;
+        if !source.begin()? {
+            return Ok(Outcome::Begun);
+        }
         loop {
             if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
                 return Ok(Outcome::Begun);
@@ -478,6 +484,16 @@ impl UsualReading {
             poller.call_method1(intern!(py, "tell"), (now_ms,))?;
         }
         Ok(())
+    }
+
+    /// Notes the error of a signal handler, as `Poller.poll` does.
+    fn noted(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        if !error.is_instance_of::<KafkaError>(py) {
+            return error;
+        }
+        let noting =
+            self.poller.bind(py).call_method1(intern!(py, "note_error"), (error.value(py),));
+        noting.err().unwrap_or(error)
     }
 
     /// Notes how much each partition returns.

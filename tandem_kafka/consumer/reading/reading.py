@@ -104,7 +104,7 @@ class Reading(WithCore):
                 core.clock.now_ns if isinstance(core.clock, MonotonicClock) else None,
                 IteratedRecords,
                 self._run_records,
-                None if self._endless else self._idle_ms,
+                None if self._endless else min(self._idle_ms or 0, NO_DEADLINE_MS // 2),
             )
             self.poll_now, self.find_feed_now = usual.poll, usual.find_feed
 
@@ -117,7 +117,12 @@ class Reading(WithCore):
         `UsualReading` has begun the call.
         """
         core = self._core
-        held = core.enter() or await core.acquire()
+        try:
+            held = core.enter() or await core.acquire()
+        except ConsumerClosedError:
+            if until_ms is None:
+                raise
+            return ConsumerRecords(), Publication()  # closed during the call
         try:
             limit = core.config.max_poll_records
             if max_records is not None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.errors import WakeupError
+from tandem_kafka.errors import (
+    ConsumerClosedError,
+    IllegalStateError,
+    NotAssignedError,
+    WakeupError,
+)
 from tandem_kafka.events.application import ApplyAssignment, CommitSync
 from tandem_kafka_testing.kafka import RealKafka
+from tests.implementations import in_python
 from tests.integration.polling import (
     ENDLESS_MS,
     Consume,
@@ -94,6 +102,57 @@ def test_wakeup_from_a_signal_handler(kafka: RealKafka, topic: str, idle: KafkaC
         with when_blocked(idle, send), pytest.raises(WakeupError):
             idle.poll(ENDLESS_MS)
     works_on(kafka, idle, topic)
+
+
+Handle = Callable[[Callable[[], object]], AbstractContextManager[object]]
+
+
+@pytest.fixture(params=["the usual way", "in Python"])
+def handle(request: pytest.FixtureRequest, idle: KafkaConsumer) -> Handle:
+    """Has a signal handler run an action while the consumer waits."""
+    for _ in range(3):
+        idle.poll(50)  # from here on, nothing but records needs attention
+    if request.param == "in Python":
+        in_python(idle)
+
+    @contextmanager
+    def handling(action: Callable[[], object]) -> Iterator[None]:
+        before = signal.signal(signal.SIGUSR1, lambda *_: action())
+        try:
+            with when_blocked(idle, lambda: os.kill(os.getpid(), signal.SIGUSR1)):
+                yield
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+    return handling
+
+
+def test_a_signal_handler_closes_a_waiting_consumer(idle: KafkaConsumer, handle: Handle) -> None:
+    with handle(idle.close):
+        assert idle.poll(ENDLESS_MS) == {}
+    with pytest.raises(ConsumerClosedError):
+        idle.poll(0)
+
+
+def test_a_signal_handler_cannot_read_inside_of_a_call(idle: KafkaConsumer, handle: Handle) -> None:
+    for call in (lambda: idle.poll(ENDLESS_MS), lambda: next(idle)):
+        for inner in (lambda: idle.poll(0), lambda: next(idle)):
+            with handle(inner), pytest.raises(IllegalStateError, match="inside of another"):
+                call()
+    assert idle.poll(0) == {}
+
+
+def test_an_error_of_a_signal_handler_is_that_of_the_call(
+    idle: KafkaConsumer, handle: Handle, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(name: str) -> None:
+        raise NotAssignedError(f"from the handler of {name}")
+
+    for name, call in (("poll", lambda: idle.poll(ENDLESS_MS)), ("next", lambda: next(idle))):
+        caplog.clear()
+        with handle(partial(fails, name)), pytest.raises(NotAssignedError, match=name):
+            call()
+        assert "poll() raised an error" in caplog.text
 
 
 @pytest.mark.behaviour(31)
