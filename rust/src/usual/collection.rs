@@ -68,7 +68,7 @@ pub struct Source<'a, 'py> {
     subscription: Bound<'py, PyAny>,
     buffer: Bound<'py, PyAny>,
     pub queue: Bound<'py, ChunkQueue>,
-    open: Bound<'py, PyAny>,
+    open: Bound<'py, PyDict>,
 }
 
 /// What one collection has made.
@@ -198,7 +198,7 @@ impl UsualCase {
             subscription: self.collector._subscription.get(collector)?,
             buffer,
             queue,
-            open: self.collector._open.get(collector)?,
+            open: self.collector._open.get(collector)?.cast_into()?,
         }))
     }
 
@@ -318,7 +318,7 @@ impl<'py> Source<'_, 'py> {
 
     /// Collects; returns None if Python must add the first chunk, or look at others that are open.
     pub fn collect(&self, max_records: usize) -> PyResult<Option<Collected<'py>>> {
-        if self.open.len()? > 0 {
+        if !self.open.is_empty() {
             return Ok(None);
         }
         let publication = self.of.collector.publication.get(&self.collector)?;
@@ -336,7 +336,8 @@ impl<'py> Source<'_, 'py> {
         let slots = &self.of.collector;
         slots._finished.set(collector, &made.finished)?;
         slots.moved.set(collector, &made.moved)?;
-        let assigned = self.of.subscription.assigned.get(&self.subscription)?;
+        let assigned =
+            self.of.subscription.assigned.get(&self.subscription)?.cast_into::<PyDict>()?;
         let bytes = slots.max_bytes.get(collector)?.extract()?;
         let mut room = Room { records: max_records, bytes, empty: true };
         let (mut usual, mut released, mut parts) = (true, false, Vec::new());
@@ -356,7 +357,7 @@ impl<'py> Source<'_, 'py> {
         if released && self.starved()? {
             slots._wake_network.get(collector)?.call0()?;
         }
-        if room.records == 0 && assigned.len()? > 1 && !self.queue.get().is_empty() {
+        if room.records == 0 && assigned.len() > 1 && !self.queue.get().is_empty() {
             let states = parts.iter().filter(|part| part.has_rows()).map(|part| &part.first.state);
             let states = PyList::new(py, states.collect::<Vec<_>>())?;
             collector.call_method1(intern!(py, "_serve_others_first"), (states,))?;
@@ -368,7 +369,7 @@ impl<'py> Source<'_, 'py> {
     fn look(
         &self,
         chunk: Bound<'py, PyAny>,
-        assigned: &Bound<'py, PyAny>,
+        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Next<'py>>> {
         let (slots, chunks) = (&self.of.partition, &self.queue.get().chunk);
         let state = chunks.partition.get(&chunk)?;
@@ -389,8 +390,8 @@ impl<'py> Source<'_, 'py> {
             return Ok(None);
         }
         let tp = slots.tp.get(&state)?;
-        let found = assigned.call_method1(intern!(chunk.py(), "get"), (tp,))?;
-        if !found.is(&state) {
+        let found = assigned.get_item(tp)?;
+        if !found.is_some_and(|found| found.is(&state)) {
             return Ok(None);
         }
         let begin = self.of.position(&state, &base)?;
@@ -449,10 +450,10 @@ impl<'py> Source<'_, 'py> {
         slots.released.set(&opened, false)?;
         slots.reading.set(&opened, false)?;
         slots._start.set(&opened, next.reader.borrow().next_offset)?;
-        let chunks = self.open.call_method1(intern!(py, "get"), (&next.state,))?;
-        match chunks.cast::<PyList>() {
-            Ok(chunks) => chunks.append(&opened)?,
-            Err(_) => self.open.set_item(&next.state, PyList::new(py, [&opened])?)?,
+        match self.open.get_item(&next.state)? {
+            Some(chunks) => chunks.cast::<PyList>()?.append(&opened)?,
+            // By the methods of an `OrderedDict`.
+            None => self.open.as_any().set_item(&next.state, PyList::new(py, [&opened])?)?,
         }
         self.queue.get().drop_first();
         Ok(opened)
@@ -488,7 +489,7 @@ impl<'py> Source<'_, 'py> {
 
     /// Whether a collection would find nothing.
     pub fn is_empty(&self) -> PyResult<bool> {
-        Ok(self.queue.get().is_empty() && self.open.len()? == 0)
+        Ok(self.queue.get().is_empty() && self.open.is_empty())
     }
 
     /// Whether the last collection was returned, and none is under way.
@@ -508,27 +509,25 @@ impl<'py> Source<'_, 'py> {
 
     /// Drops the chunks that the last collection has returned; returns whether no other one is open.
     fn drop_finished(&self) -> PyResult<bool> {
-        if self.open.len()? == 0 {
+        if self.open.is_empty() {
             return Ok(true);
         }
         if !self.is_published()? {
             return Ok(false);
         }
-        let py = self.collector.py();
         let finished = self.of.collector._finished.get(&self.collector)?;
         for each in finished.cast::<PyList>()? {
             let (state, handed, last): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =
                 each.extract()?;
-            let chunks = self.open.call_method1(intern!(py, "get"), (&state,))?;
             // Invariant: nothing was added; see `FetchCollector._begin`.
             if self.of.partition.consumed.get(&state)?.is(&handed)
-                && let Ok(chunks) = chunks.cast::<PyList>()
-                && chunks.iter().next_back().is_some_and(|chunk| chunk.is(&last))
+                && let Some(chunks) = self.open.get_item(&state)?
+                && chunks.cast::<PyList>()?.iter().next_back().is_some_and(|chunk| chunk.is(&last))
             {
-                self.open.del_item(&state)?;
+                self.open.as_any().del_item(&state)?;
             }
         }
-        Ok(self.open.len()? == 0)
+        Ok(self.open.is_empty())
     }
 }
 
