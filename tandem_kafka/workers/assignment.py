@@ -84,7 +84,7 @@ class WorkedPartition(Portion):
         marks: Which records were done.
         restored: Whether these have been read. Nothing is handed out before that and the start.
         lookup_ms: When these may be looked up again, after `failed_lookups` of the end of the log.
-        reached: The position after the records in `backlog`.
+        reached: The position after the records in `backlog`, and its leader epoch.
         backlog: Records from poll() that are not handed out yet.
         resumes_at: The number of pending records at which the backlog is tried again.
     """
@@ -113,7 +113,7 @@ class WorkedPartition(Portion):
         self.restored = False
         self.lookup_ms = self.failed_lookups = 0
         self.backlog: deque[Any] = deque()
-        self.reached: int | None = None
+        self.reached: tuple[int, int] | None = None
         self.resumes_at = 0
 
     @property

@@ -119,12 +119,6 @@ class PartitionOffsets(Generic[T]):
         if committed.offset == at:
             self.committed_changes = 1
 
-    def jump(self, start: PositionStart) -> None:
-        """Continue at a later offset: the consumer was told to skip what lies before it."""
-        if start.offset > (self.next_offset or 0):
-            self._pass(start.offset - 1, start.leader_epoch)
-            self.reach(start.offset)
-
     @property
     def next_offset(self) -> int | None:
         """The offset after the last one handed out; None before the beginning."""
@@ -165,12 +159,25 @@ class PartitionOffsets(Generic[T]):
         self.changes += 1
 
     def _pass(self, offset: int, leader_epoch: int) -> None:
-        self._epochs.append((offset, leader_epoch))
+        """Note that the record at `offset` has another leader epoch than those before it.
+
+        Invariant: what lies between two records may have the epoch of either. With the first one
+        and an offset behind such a gap, a broker would take the log for truncated.
+        """
+        first = offset if offset == self.next_offset else offset - 1
+        self._epochs.append((first, leader_epoch))
         self._epoch = leader_epoch
 
-    def reach(self, offset: int) -> None:
-        """Note that there are no more records before `offset`."""
+    def reach(self, offset: int, leader_epoch: int) -> None:
+        """Note that there are no more records before `offset`, or that they are to be skipped.
+
+        Args:
+            offset: The position of the consumer.
+            leader_epoch: Its leader epoch, which may be that of an aborted record.
+        """
         if offset > (self.next_offset or 0):
+            if leader_epoch != self._epoch:
+                self._pass(offset, leader_epoch)
             self._reached = offset
             self.changes += 1
 

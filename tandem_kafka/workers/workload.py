@@ -147,15 +147,15 @@ class Workload(Work):
         for tp, end in ends.items():
             known = self.parts.get(tp)
             if known is not None:
-                self._reach(known, end.offset)
+                self._reach(known, end.offset, epoch_of(end))
 
-    def _reach(self, part: WorkedPartition, offset: int) -> None:
+    def _reach(self, part: WorkedPartition, offset: int, leader_epoch: int) -> None:
         """Note that there are no records before `offset` but those that poll() has returned."""
         if part.holds_back:
-            part.reached = offset
+            part.reached = offset, leader_epoch
         else:
             part.reached = None
-            part.offsets.reach(offset)
+            part.offsets.reach(offset, leader_epoch)
 
     def _continue_at(self, tp: TopicPartition, start: PositionStart) -> None:
         """Follow the position of the consumer, which a seek, a reset or an assignment has set.
@@ -174,9 +174,7 @@ class Workload(Work):
         elif start.kept or (_same_topic(before, start) and start.offset >= following):
             part.start = before._replace(topic_id=start.topic_id)
             part.offsets.topic_id = start.topic_id
-            if not part.holds_back:
-                part.offsets.jump(start)
-            self._reach(part, start.offset)
+            self._reach(part, start.offset, start.leader_epoch)
         else:
             self._restart(part, start, following)
 
@@ -202,7 +200,7 @@ class Workload(Work):
             restarted.committed = base
             restarted.marks = before.done.before(start.offset) if before else NOTHING_DONE
             restarted.backlog.extend(r for r in part.undone if r.offset < start.offset)
-            restarted.reached = start.offset
+            restarted.reached = start.offset, start.leader_epoch
         self._begin_if_known(restarted)
         self.drop_queued([tp])
         part.fenced = True
@@ -217,7 +215,7 @@ class Workload(Work):
                 held, part.backlog = part.backlog, deque()
                 self._hand_out(part, held)
             if part.reached is not None:
-                self._reach(part, part.reached)
+                self._reach(part, *part.reached)
 
     def _hand_out(self, part: WorkedPartition, records: deque[Any]) -> None:
         """Queue records; those for which the metadata may have no room become the backlog."""

@@ -100,6 +100,12 @@ class History:
         """Return whether a record belongs to an open transaction."""
         return any(offset in opened.offsets.get(tp, ()) for opened in self.open)
 
+    def check_epoch(self, tp: TopicPartition, offset: int, epoch: int) -> None:
+        """Check the epoch of a commit: if it ends before, the log seems truncated to that end."""
+        log = self._cluster.at(tp).log
+        if epoch >= 0 and log.end_of_epoch(epoch)[1] < offset:
+            raise Violation(f"{tp}: {offset} committed with epoch {epoch}, which ends before")
+
     # --- producing -----------------------------------------------------------------------------
 
     def found(self, tp: TopicPartition) -> None:

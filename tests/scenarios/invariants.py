@@ -308,15 +308,16 @@ class Invariants:
         self._check_requests()
 
     def _check_commits(self) -> None:
-        """Check that commits exceed neither the records handed out nor an earlier commit."""
+        """Check epochs, and that commits exceed neither what was handed out nor earlier ones."""
         log = self._cluster.commit_log
         if self._commits_seen == len(log):
             return
         for member, listener in self._members.listeners.items():
             self._numbers[member.group_metadata().member_id] = listener.number
-        for tp, (offset, _, _), member_id in log[self._commits_seen :]:
+        for tp, (offset, epoch, _), member_id in log[self._commits_seen :]:
             if not member_id:
                 raise Violation(f"{tp}: {offset} committed without membership")
+            self.history.check_epoch(tp, offset, epoch)
             # Members that have closed or have a new id are compared with what all have read.
             number = self._numbers.get(member_id)
             read = self._reached.get((number, tp), 0) if number is not None else self.read_to[tp]

@@ -71,11 +71,12 @@ class WorkerRecords:
         self.calls[place] = self.calls.get(place, 0) + 1
 
     def check(self) -> None:
-        """Check the commits since the last check: they mark only what is done."""
+        """Check the commits since the last check: their epoch, and that they mark what is done."""
         if self.violations:
             raise Violation(self.violations[0])
         log = self._cluster.commit_log
-        for tp, (offset, _, metadata), _ in log[self._checked_commits :]:
+        for tp, (offset, epoch, metadata), _ in log[self._checked_commits :]:
+            self._history.check_epoch(tp, offset, epoch)
             if len(metadata) > self._limit:
                 raise Violation(f"{tp}: {len(metadata)} bytes of metadata")
             for done in sorted(self.marked_by(tp, offset, metadata)):

@@ -69,6 +69,10 @@ FOUND = {
         "a simulated coordinator that took over forgot to send the loss of a deleted topic's "
         "partitions; Kafka's compares each heartbeat with the logged assignment"
     ),
+    (4, "consumer-workers-transactions"): (
+        "workers committed an offset behind an aborted transaction of a new leader with the epoch "
+        "of the record before, so the next member took the log for truncated"
+    ),
     (7, "share-explicit"): (
         "fetches in turn were parked for the shortest time for ever, as one of the brokers was "
         "asked no more"

@@ -197,6 +197,34 @@ def test_a_truncation_after_a_run_is_noticed_by_the_next_one(lost: int) -> None:
         assert done.count(b"new") == 30
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("behind", [0, 1])
+def test_an_aborted_transaction_of_a_new_leader_is_not_taken_for_a_truncation(
+    kind: str, behind: int
+) -> None:
+    """No handler gets its records. What is committed behind them is not of the epoch before."""
+    with Simulation(brokers=2) as simulation:
+        filled(simulation, 2)
+        simulation.cluster.move_leader(TP, 3 - simulation.cluster.at(TP).leader)
+        transaction = simulation.cluster.transaction()
+        transaction.produce(TP, b"2")
+        transaction.abort()
+        simulation.cluster.produce(TP, *[b"4"] * behind)
+        options = {**OPTIONS, "isolation_level": "read_committed"}
+
+        def refuse(record: Any) -> None:
+            if record.offset == 4:
+                raise ValueError("not now")
+
+        run_on(kind, simulation, options, refuse, after(simulation, 6), retry=Retry(None))
+        assert committed(simulation) == 4
+        simulation.cluster.produce(TP, b"more")
+        handled: list[int] = []
+        options["auto_offset_reset"] = "none"  # raises if the log seems truncated
+        run_on(kind, simulation, options, lambda r: handled.append(r.offset), after(simulation, 6))
+        assert handled == list(range(4, 5 + behind))
+
+
 # --- topics that are made anew -------------------------------------------------------------------
 
 

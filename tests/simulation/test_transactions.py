@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import RecordDeserializationError
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.transactions import Transaction
 from tests.implementations import IMPLEMENTATIONS, require_implementation, use_readers
@@ -92,6 +93,28 @@ def test_a_transaction_with_a_lost_marker_is_open_again() -> None:
         assert committed.position(TP) == 2
         late = reader(simulation, committed=True)
         assert values(late) == [b"before"]
+
+
+def test_an_aborted_transaction_of_a_new_leader_is_not_taken_for_a_truncation() -> None:
+    """The position is behind it, at a record of the same poll that cannot be deserialized."""
+    with Simulation("aborted by another leader", brokers=2) as simulation:
+        cluster = simulation.cluster
+        cluster.create_topic("orders")
+        cluster.produce(TP, b"0")
+        cluster.move_leader(TP, 3 - cluster.at(TP).leader)
+        transaction = cluster.transaction()
+        transaction.produce(TP, b"gone")
+        transaction.abort()
+        cluster.produce(TP, b"bad")
+        consumer = reader(
+            simulation, committed=True, metadata_max_age_ms=1_000, value_deserializer=int
+        )
+        assert [record.offset for record in consumer.poll(5_000)[TP]] == [0]
+        cluster.move_leader(TP, 3 - cluster.at(TP).leader)
+        simulation.sleep(5_000)
+        with pytest.raises(RecordDeserializationError):
+            consumer.poll(5_000)
+        assert consumer.position(TP) == 3
 
 
 @dataclass

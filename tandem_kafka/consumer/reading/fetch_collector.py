@@ -383,7 +383,9 @@ class FetchCollector:
             return done, after
         if not len(done):
             raise error
-        return done, Position(error.offset, done[-1].leader_epoch)
+        # Invariant: its own epoch. That of the record before may end before it: between them may be
+        # aborted records of a later leader, and the log would seem truncated.
+        return done, Position(*records.place_of(len(done)))
 
     def _raise_in_turn(
         self, opened: OpenedChunk, at: Position, error: Exception, *, raising: bool

@@ -60,7 +60,7 @@ class OffsetsMachine(RuleBasedStateMachine):
         following = (offset for offset in self.records if offset >= self.position)
         self.position = min(following, default=self.produced_to)
         if self.position:
-            self.offsets.reach(self.position)
+            self.offsets.reach(self.position, 3)
 
     @precondition(lambda self: self.offsets.pending)
     @rule(data=st.data(), share=st.floats(0, 1))
@@ -126,7 +126,7 @@ def test_a_gap_at_the_end_moves_the_base(first: int, gap: int) -> None:
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
     offsets.begin(PositionStart(first))
     offsets.add(first, -1, None)
-    offsets.reach(first + 1 + gap)
+    offsets.reach(first + 1 + gap, -1)
     assert offsets.base == first
     offsets.finish(first)
     assert offsets.base == first + 1 + gap
@@ -170,6 +170,43 @@ def test_the_commit_has_the_epoch_of_the_record_before_the_base() -> None:
     assert second.to_commit(TP)[0].leader_epoch == 5
 
 
+def commit_of(offsets: PartitionOffsets[None]) -> tuple[int, int]:
+    snapshot = offsets.snapshot()
+    assert snapshot is not None
+    commit = snapshot.to_commit(TP)[0]
+    return commit.offset, commit.leader_epoch
+
+
+def test_behind_a_gap_the_commit_has_the_epoch_of_the_position() -> None:
+    """An aborted transaction, for example. Its leader had another epoch than the record's."""
+    offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    offsets.begin(PositionStart(0, 2))
+    offsets.reach(3, 4)
+    assert commit_of(offsets) == (3, 4)
+    offsets.add(3, 5, None)
+    offsets.reach(7, 6)
+    assert commit_of(offsets) == (3, 4)
+    offsets.finish(3)
+    assert commit_of(offsets) == (7, 6)
+
+
+def test_before_a_record_behind_a_gap_the_commit_has_the_epoch_of_that_record() -> None:
+    """With that of the record before the gap, the broker would say that it ends in the gap."""
+    offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    offsets.begin(PositionStart(0, 2), OffsetAndMetadata(0, "", 2), DoneMap(((8, 9),), 5))
+    for offset, epoch in [(2, 3), (6, 4)]:
+        offsets.add(offset, epoch, None)
+    assert offsets.was_done(8, 5)
+    offsets.skip(8, 5)
+    offsets.add(11, 6, None)
+    commits = []
+    for offset in (2, 6, 11):
+        commits.append(commit_of(offsets))
+        offsets.finish(offset)
+    assert commits == [(2, 3), (6, 4), (11, 6)]
+    assert commit_of(offsets) == (12, 6)
+
+
 def test_what_was_marked_in_a_later_epoch_is_marked_again() -> None:
     """The records before it are older: a commit with their epoch would make it a different one."""
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
@@ -190,7 +227,7 @@ def test_a_gap_at_the_end_needs_no_room() -> None:
     offsets.begin(PositionStart(0))
     for offset in range(60):
         offsets.add(offset, -1, None)
-    offsets.reach(60_000)
+    offsets.reach(60_000, -1)
     for offset in range(1, 60, 2):
         offsets.finish(offset)
     snapshot = offsets.snapshot()

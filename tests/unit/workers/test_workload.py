@@ -44,11 +44,25 @@ def settings_of(batch: int, exhausted: Any) -> WorkerSettings:
     )
 
 
+def epoch_at(offset: int) -> int:
+    """The leader epoch of what lies at an offset: an election precedes each fourth one."""
+    return EPOCH + offset // 4
+
+
+def position_at(offset: int) -> OffsetAndMetadata:
+    """A position as the consumer tells it: with the epoch of what lies before it."""
+    return OffsetAndMetadata(offset, "", epoch_at(offset - 1))
+
+
 def record_at(tp: TopicPartition, offset: int) -> Any:
     """A record; each fourth one has no key."""
     key = None if offset % 4 == 3 else b"%d" % (offset % KEYS)
     return SimpleNamespace(
-        topic=tp.topic, partition=tp.partition, offset=offset, leader_epoch=EPOCH, key=key
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=offset,
+        leader_epoch=epoch_at(offset),
+        key=key,
     )
 
 
@@ -120,9 +134,8 @@ class WorkloadMachine(RuleBasedStateMachine):
         places = sorted({base + each for each in marked})
         ranges = [(at, at + 1) for at in places]
         model.marked = set(places)
-        self.workload.restore(
-            part, OffsetAndMetadata(base, "", EPOCH), DoneMap(_joined(ranges), EPOCH)
-        )
+        epoch = epoch_at(max(places, default=base))
+        self.workload.restore(part, position_at(base), DoneMap(_joined(ranges), epoch))
         self.room = True  # the run hands out next
 
     def starts(self, tp: TopicPartition) -> dict[TopicPartition, PositionStart]:
@@ -130,7 +143,8 @@ class WorkloadMachine(RuleBasedStateMachine):
         part = self.workload.parts.get(tp)
         if part is not None and part.start is not None:
             return {}
-        return {tp: PositionStart(self.positions[tp], EPOCH, self.topics[tp])}
+        at = self.positions[tp]
+        return {tp: PositionStart(at, epoch_at(at - 1), self.topics[tp])}
 
     @rule(tp=PARTITIONS)
     def restore_behind(self, tp: TopicPartition) -> None:
@@ -139,8 +153,8 @@ class WorkloadMachine(RuleBasedStateMachine):
         if part is None or part.restored or not part.backlog:
             return
         old = self.model(tp)
-        committed = OffsetAndMetadata(old.admitted[0] + 3, "", EPOCH)
-        self.workload.restore(part, committed, DoneMap(((old.admitted[0] + 4, 2**40),), EPOCH))
+        committed, ranges = position_at(old.admitted[0] + 3), ((old.admitted[0] + 4, 2**40),)
+        self.workload.restore(part, committed, DoneMap(ranges, epoch_at(2**40)))
         self.workload.hand_out_backlog()
         self.room = True
         assert not part.offsets.has_marks
@@ -150,8 +164,7 @@ class WorkloadMachine(RuleBasedStateMachine):
         """The log has no record there, for example the end of a transaction."""
         starts = self.starts(tp)
         self.positions[tp] += gap
-        end = OffsetAndMetadata(self.positions[tp], "", EPOCH)
-        self.workload.admit({}, {tp: end}, starts)
+        self.workload.admit({}, {tp: position_at(self.positions[tp])}, starts)
         self.room = True
 
     @rule(tp=PARTITIONS, count=st.integers(1, 30), gap=st.sampled_from([0, 0, 2, 300]))
@@ -162,7 +175,7 @@ class WorkloadMachine(RuleBasedStateMachine):
         starts, begin = self.starts(tp), self.positions[tp] + gap
         records = [record_at(tp, offset) for offset in range(begin, begin + count)]
         self.positions[tp] = end = begin + count + gap
-        self.workload.admit({tp: records}, {tp: OffsetAndMetadata(end, "", EPOCH)}, starts)
+        self.workload.admit({tp: records}, {tp: position_at(end)}, starts)
         self.model(tp).admitted += range(begin, begin + count)
         self.room = True  # the run looks again after each poll
 
@@ -176,8 +189,8 @@ class WorkloadMachine(RuleBasedStateMachine):
             return  # what is in the backlog is read again
         self.positions[tp] = at = max(0, self.positions[tp] + by)
         back, old = part.begun and at < (part.following or 0), self.model(tp)
-        start = PositionStart(at, EPOCH, self.topics[tp])
-        self.workload.admit({}, {tp: OffsetAndMetadata(at, "", EPOCH)} if told else {}, {tp: start})
+        start = PositionStart(at, epoch_at(at - 1), self.topics[tp])
+        self.workload.admit({}, {tp: position_at(at)} if told else {}, {tp: start})
         assert (self.workload.parts[tp] is part) != back
         if back:  # what was read before it is still to be done
             new = self.model(tp)
@@ -309,6 +322,19 @@ class WorkloadMachine(RuleBasedStateMachine):
             assert part.running == sum(task.part is part for task in self.with_worker)
 
     @invariant()
+    def the_log_never_seems_truncated(self) -> None:
+        """The epoch of a commit ends where the next one begins: not before the offset."""
+        if not hasattr(self, "workload"):
+            return
+        for part in self.workload.parts.values():
+            at, start = part.base, part.start
+            if at is None or start is None:
+                continue
+            if start.leader_epoch < 0 and at.offset == start.offset:
+                continue  # the topic was made anew
+            assert epoch_at(at.offset - 1) <= at.leader_epoch <= epoch_at(at.offset)
+
+    @invariant()
     def all_in_flight_is_counted(self) -> None:
         if not hasattr(self, "workload"):
             return
@@ -373,7 +399,7 @@ def test_records_that_are_marked_move_the_base_when_they_are_handed_out() -> Non
     """They were held back until the marks were read, so no poll tells where they end."""
     workload = workload_of([record_at(TPS[0], offset) for offset in range(5, 8)])
     part = workload.parts[TPS[0]]
-    workload.restore(part, OffsetAndMetadata(5, "", EPOCH), DoneMap([(6, 8)], EPOCH))
+    workload.restore(part, position_at(5), DoneMap([(6, 8)], epoch_at(7)))
     workload.hand_out_backlog()
     task = workload.take()
     assert task is not None
@@ -390,7 +416,7 @@ def test_a_backlog_is_tried_again_before_all_calls_have_ended() -> None:
     workload.restore(part, None, DoneMap())
     workload.hand_out_backlog()
     assert part.backlog
-    workload.admit({}, {TPS[0]: OffsetAndMetadata(360, "", EPOCH)}, {})  # as far as poll() read
+    workload.admit({}, {TPS[0]: position_at(360)}, {})  # as far as poll() read
     called: list[int] = []
     workload.on_room = lambda: called.append(workload.in_flight)
     while not called and (task := workload.take()) is not None:
