@@ -77,8 +77,52 @@ impl Slot {
         Ok(())
     }
 
+    /// The value, if it need not be looked up; alive as long as no Python code runs.
+    fn peek(&self, object: &Bound<'_, PyAny>) -> Option<*mut ffi::PyObject> {
+        // SAFETY: as in `get`.
+        let found = self.fits(object).then(|| unsafe { *place(object, self.offset) });
+        found.filter(|found| !found.is_null())
+    }
+
     pub fn is_true(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.get(object)?.is_truthy()
+        // SAFETY: both always exist.
+        let [yes, no] = unsafe { [ffi::Py_True(), ffi::Py_False()] };
+        match self.peek(object) {
+            Some(found) if found == yes => Ok(true),
+            Some(found) if found == no => Ok(false),
+            _ => self.get(object)?.is_truthy(),
+        }
+    }
+
+    /// Whether the value is a certain object.
+    pub fn is(&self, object: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match self.peek(object) {
+            Some(found) => Ok(found == other.as_ptr()),
+            None => Ok(self.get(object)?.is(other)),
+        }
+    }
+
+    pub fn is_none(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        // SAFETY: it always exists.
+        let none = unsafe { ffi::Py_None() };
+        match self.peek(object) {
+            Some(found) => Ok(found == none),
+            None => Ok(self.get(object)?.is_none()),
+        }
+    }
+
+    /// Whether the value is the same number; it is usually the same object.
+    pub fn is_number(
+        &self,
+        object: &Bound<'_, PyAny>,
+        number: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        Ok(self.is(object, number)? || self.get(object)?.eq(number)?)
+    }
+
+    /// The value of an int.
+    pub fn int(&self, object: &Bound<'_, PyAny>) -> PyResult<i64> {
+        self.get(object)?.extract()
     }
 }
 

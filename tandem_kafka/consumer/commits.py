@@ -62,6 +62,8 @@ class Commits:
     consumer may run them, but only one thread at a time.
     """
 
+    __slots__ = ("__dict__", "auto_commit_ms")
+
     def __init__(self, core: Core, interceptors: Interceptors) -> None:
         self._core = core
         self._interceptors = interceptors

@@ -82,6 +82,9 @@ def _require_local(code: CodeType, name: str) -> None:
 class Core:
     """The lock of the reader, the clock, and the connection to the network thread."""
 
+    # Those that each poll() reads have slots.
+    __slots__ = ("__dict__", "__weakref__", "closed", "reader")
+
     def __init__(
         self, config: Config, runtime: Runtime, callers: Callers, engine: EngineHandle
     ) -> None:

@@ -205,6 +205,8 @@ class OwnerLock:
     of `poll()` calls that always find records would block heartbeats and other green threads.
     """
 
+    __slots__ = ("__dict__", "_lock")
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._green = green.library() is not None

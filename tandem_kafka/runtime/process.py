@@ -13,6 +13,8 @@ class _Process:
         pid: The id of this process. A fork of another one has its own.
     """
 
+    __slots__ = ("pid",)
+
     def __init__(self) -> None:
         self._update()
         if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork()

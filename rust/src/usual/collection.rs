@@ -243,7 +243,7 @@ impl UsualCase {
         let kind = consumed.get_type();
         if kind.is(&self.handed.kind) {
             let slots = &self.handed;
-            if !slots.base.get(&consumed)?.is(base) {
+            if !slots.base.is(&consumed, base)? {
                 return Ok(Some(base.clone()));
             }
             let position = if self.is_returned(&consumed)? { &slots.after } else { &slots.before };
@@ -291,7 +291,7 @@ impl UsualCase {
             consumed
         };
         self.partition.consumed.set(state, consumed)?;
-        if self.position.offset.get(begin)?.extract::<i64>()? != offset {
+        if self.position.offset.int(begin)? != offset {
             made.moved.append(state)?;
             let fields = PyTuple::new(py, [(offset, "", epoch).into_pyobject(py)?])?;
             let after = made_as(&PyTuple::type_object(py), self.offset.bind(py), &fields)?;
@@ -374,18 +374,18 @@ impl<'py> Source<'_, 'py> {
         let (slots, chunks) = (&self.of.partition, &self.queue.get().chunk);
         let state = chunks.partition.get(&chunk)?;
         // Invariant: the state is read before the base.
-        let fetching = slots.state.get(&state)?.is(&self.of.fetching);
+        let fetching = slots.state.is(&state, self.of.fetching.bind(state.py()))?;
         let base = slots.base.get(&state)?;
         let told = slots.told.get(&state)?;
         let Ok(reader) = chunks.reader.get(&chunk)?.cast_into::<RecordReader>() else {
             return Ok(None);
         };
         if !fetching
-            || !chunks.base.get(&chunk)?.is(&base)
-            || !chunks.error.get(&chunk)?.is_none()
+            || !chunks.base.is(&chunk, &base)?
+            || !chunks.error.is_none(&chunk)?
             || !slots.returnable.is_true(&state)?
             || told.is_none()
-            || !self.of.told.base.get(&told)?.is(&base)
+            || !self.of.told.base.is(&told, &base)?
         {
             return Ok(None);
         }
@@ -462,7 +462,7 @@ impl<'py> Source<'_, 'py> {
     /// Sets the counted size of a chunk, as `FetchBuffer.count` does; 0 releases it.
     fn recount(&self, next: &Next<'py>, size: i64) -> PyResult<()> {
         let counted_bytes = &self.queue.get().chunk.counted_bytes;
-        let counted: i64 = counted_bytes.get(&next.chunk)?.extract()?;
+        let counted = counted_bytes.int(&next.chunk)?;
         // Invariant: the partition first; a standing fetch that waits for room checks both.
         let progress = next.state.cast::<FetchProgress>()?;
         progress.get().0.released_bytes.fetch_add(counted - size, SeqCst);
@@ -474,12 +474,11 @@ impl<'py> Source<'_, 'py> {
     pub fn is_usual(&self) -> PyResult<bool> {
         let slots = &self.of.collector;
         let is = |slot: &Slot| slot.is_true(&self.collector);
-        let told_at = self.of.subscription.told_at.get(&self.subscription)?;
         Ok(!is(&slots.busy)?
-            && slots._counting.get(&self.collector)?.is_none()
+            && slots._counting.is_none(&self.collector)?
             && (is(&slots.raw)? || !is(&slots.deserializing)?)
             && !self.starved()?
-            && is_same_number(&self.changes()?, &told_at)?)
+            && self.of.subscription.told_at.is_number(&self.subscription, &self.changes()?)?)
     }
 
     /// The count of changes.
@@ -520,7 +519,7 @@ impl<'py> Source<'_, 'py> {
             let (state, handed, last): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =
                 each.extract()?;
             // Invariant: nothing was added; see `FetchCollector._begin`.
-            if self.of.partition.consumed.get(&state)?.is(&handed)
+            if self.of.partition.consumed.is(&state, &handed)?
                 && let Some(chunks) = self.open.get_item(&state)?
                 && chunks.cast::<PyList>()?.iter().next_back().is_some_and(|chunk| chunk.is(&last))
             {
@@ -529,11 +528,6 @@ impl<'py> Source<'_, 'py> {
         }
         Ok(self.open.is_empty())
     }
-}
-
-/// Compares two ints, which are usually the same object.
-pub fn is_same_number(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-    if one.is(other) { Ok(true) } else { one.eq(other) }
 }
 
 /// The rows of several chunks; None if there are no rows.

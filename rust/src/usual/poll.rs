@@ -12,7 +12,7 @@ use crate::records::Feed;
 use crate::run::run;
 use crate::slots::{bare, slots};
 use crate::standing::Notifier;
-use crate::usual::collection::{Collected, Source, UsualCase, is_same_number};
+use crate::usual::collection::{Collected, Source, UsualCase};
 
 import_exception!(kafka.errors, KafkaError);
 
@@ -22,6 +22,10 @@ const NO_DEADLINE_MS: i64 = 1 << 62;
 /// Longer than any wait, as `ENDLESS_MS` in reading.py.
 const LONGEST_MS: f64 = (1u64 << 40) as f64;
 
+slots!(Commits { auto_commit_ms });
+slots!(Core { closed, reader });
+slots!(Owner { _lock });
+slots!(Process { pid });
 slots!(Iterated { state, handed, base, feed, version, _cached });
 slots!(Measured { polled_ms, idle_ms, due_ms, note_poll, note_records });
 slots!(Poller { _answered, _quiet_changes, _looking });
@@ -32,6 +36,10 @@ slots!(Polls { attention, event_needed, handler_ms, polled_ms });
 pub struct UsualReading {
     case: Py<UsualCase>,
     reading: Py<PyAny>,
+    commits_slots: Commits,
+    core_slots: Core,
+    owner_slots: Owner,
+    process_slots: Process,
     iterated_slots: Iterated,
     measured_slots: Measured,
     poller_slots: Poller,
@@ -79,20 +87,20 @@ struct Now {
 struct Call<'a, 'py> {
     now: Now,
     source: Source<'a, 'py>,
-    _held: Held<'py>,
+    _held: Held<'a, 'py>,
 }
 
 /// The lock of the reader; released when it is dropped.
-struct Held<'py> {
-    core: Bound<'py, PyAny>,
+struct Held<'a, 'py> {
+    of: &'a UsualReading,
     lock: Bound<'py, PyAny>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held<'_, '_> {
     fn drop(&mut self) {
         let py = self.lock.py();
         // Neither fails; an error of the call is told.
-        let _ = self.core.setattr(intern!(py, "reader"), py.None());
+        let _ = self.of.core_slots.reader.set(self.of.core.bind(py), py.None());
         let _ = self.lock.call_method0(intern!(py, "release"));
     }
 }
@@ -136,9 +144,14 @@ impl UsualReading {
         let py = core.py();
         let measured = of(poller, "measured")?;
         let polls = of(core, "engine.polls")?;
+        let owner = of(core, "_owner")?;
         Ok(UsualReading {
             case,
             reading,
+            commits_slots: Commits::of(&commits.bind(py).get_type())?,
+            core_slots: Core::of(&core.get_type())?,
+            owner_slots: Owner::of(&owner.bind(py).get_type())?,
+            process_slots: Process::of(&process.get_type())?,
             iterated_slots: Iterated::of(iterated)?,
             measured_slots: Measured::of(&measured.bind(py).get_type())?,
             poller_slots: Poller::of(&poller.get_type())?,
@@ -152,7 +165,7 @@ impl UsualReading {
             polls,
             process: process.clone().unbind(),
             pid: of(process, "pid")?,
-            owner: of(core, "_owner")?,
+            owner,
             runs,
             current: of(core, "callers.current")?,
             clock: of(core, "clock")?,
@@ -267,29 +280,29 @@ impl UsualReading {
         let py = source.collector.py();
         let (core, polls) = (self.core.bind(py), self.polls.bind(py));
         let changes = self.case.get().changes.count.get(self.changes.bind(py))?;
-        let auto_commit = self.commits.bind(py).getattr(intern!(py, "auto_commit_ms"))?;
+        let auto_commit = self.commits_slots.auto_commit_ms.get(self.commits.bind(py))?;
         Ok(self.is_quiet(py)?
             && (now_ms as f64) < auto_commit.extract()?
             && source.is_usual()?
             && source.is_published()?
             && self.is_settled(&changes)?
             && !self.polls_slots.event_needed.is_true(polls)?
-            && core.getattr(intern!(py, "reader"))?.is_none()
-            && !core.getattr(intern!(py, "closed"))?.is_truthy()?
+            && self.core_slots.reader.is_none(core)?
+            && !self.core_slots.closed.is_true(core)?
             && !self.poller_slots._looking.is_true(self.poller.bind(py))?
-            && self.process.bind(py).getattr(intern!(py, "pid"))?.is(&self.pid))
+            && self.process_slots.pid.is(self.process.bind(py), self.pid.bind(py))?)
     }
 
     /// Whether this is the count of changes at which no event is needed.
     fn is_settled(&self, count: &Bound<'_, PyAny>) -> PyResult<bool> {
         let poller = self.poller.bind(count.py());
-        is_same_number(count, &self.poller_slots._quiet_changes.get(poller)?)
+        self.poller_slots._quiet_changes.is_number(poller, count)
     }
 
     /// Whether there is nothing to look at besides records.
     fn is_quiet(&self, py: Python<'_>) -> PyResult<bool> {
         let attention = self.polls_slots.attention.get(self.polls.bind(py))?;
-        Ok(self.poller_slots._answered.get(self.poller.bind(py))?.is(&attention))
+        self.poller_slots._answered.is(self.poller.bind(py), &attention)
     }
 
     /// Begins a usual call, with the lock of the reader; None if Python must, or must wait for it.
@@ -302,12 +315,13 @@ impl UsualReading {
             return Ok(None);
         }
         let reader = self.current.bind(py).call0()?;
-        let lock = self.owner.bind(py).getattr(intern!(py, "_lock"))?;
+        let lock = self.owner_slots._lock.get(self.owner.bind(py))?;
         if !lock.call_method1(intern!(py, "acquire"), (false,))?.is_truthy()? {
             return Ok(None);
         }
-        let _held = Held { core: self.core.bind(py).clone(), lock };
-        self.core.bind(py).setattr(intern!(py, "reader"), reader)?;
+        let core = self.core.bind(py);
+        let _held = Held { of: self, lock };
+        self.core_slots.reader.set(core, reader)?;
         Ok(Some(Call { now, source, _held }))
     }
 
@@ -430,7 +444,7 @@ impl UsualReading {
             let began_ms = now_ms;
             now_ms = self.now(py)?.ms;
             let (slot, measured) = (&self.measured_slots.idle_ms, self.measured.bind(py));
-            let idle_ms = slot.get(measured)?.extract::<i64>()? + now_ms - began_ms;
+            let idle_ms = slot.int(measured)? + now_ms - began_ms;
             slot.set(measured, idle_ms)?;
         }
     }
@@ -458,16 +472,16 @@ impl UsualReading {
     /// Measures the time since the last call, as `Polling.begin` does.
     fn begin(&self, py: Python<'_>, now_ms: i64) -> PyResult<()> {
         let (slots, polls) = (&self.polls_slots, self.polls.bind(py));
-        let polled_ms: i64 = slots.polled_ms.get(polls)?.extract()?;
+        let polled_ms = slots.polled_ms.int(polls)?;
         slots.handler_ms.set(polls, if polled_ms == 0 { 0 } else { now_ms - polled_ms })?;
         slots.polled_ms.set(polls, now_ms)?;
         let (slots, measured) = (&self.measured_slots, self.measured.bind(py));
-        let polled_ms: i64 = slots.polled_ms.get(measured)?.extract()?;
+        let polled_ms = slots.polled_ms.int(measured)?;
         let since_ms = now_ms - polled_ms;
         if polled_ms != 0 && since_ms > 0 {
             let idle_ms = slots.idle_ms.get(measured)?;
             slots.note_poll.get(measured)?.call1(((since_ms, idle_ms),))?;
-            if now_ms >= slots.due_ms.get(measured)?.extract()? {
+            if now_ms >= slots.due_ms.int(measured)? {
                 measured.call_method1(intern!(py, "flush_due"), (now_ms,))?;
             }
         }
