@@ -114,6 +114,19 @@ class Log:
         return Found(self.batches[begin], high_watermark=self.end)
 
 
+class NoCommits:
+    """Stands for `Commits`, of which `auto_commit_ms` has a slot."""
+
+    __slots__ = ("auto_commit_ms",)
+    waiting = False
+
+    def __init__(self) -> None:
+        self.auto_commit_ms = float("inf")
+
+    def run_callbacks(self) -> None:
+        """There are none."""
+
+
 class Threads:
     """The application and the network thread, with all that is between them but the sockets."""
 
@@ -177,9 +190,7 @@ class Threads:
                     assert isinstance(event, ErrorEvent)
                     raise event.error
 
-        commits: Any = SimpleNamespace(
-            auto_commit_ms=float("inf"), waiting=False, run_callbacks=lambda: None
-        )
+        commits: Any = NoCommits()
         reporters: Any = SimpleNamespace(report=lambda: None)
         made: Any = Background()
         self.reading = reading.Reading(
@@ -193,7 +204,7 @@ class Threads:
 
         class Loop(iteration.Loop):
             def _find_feed(self) -> None:
-                if not run(threads.reading.find_feed(self._follow)):
+                if not threads.reading.find_feed_now(self._follow):
                     raise StopIteration
 
         self.loop = Loop()
@@ -201,7 +212,7 @@ class Threads:
     # --- the application -----------------------------------------------------------------------
 
     def poll(self) -> list[tuple[int, int]]:
-        records, publication = run(self.reading.poll(FOREVER_MS, None))
+        records, publication = self.reading.poll_now(FOREVER_MS, None)
         publication.done = True
         return [(each.partition, each.offset) for found in records.values() for each in found]
 
