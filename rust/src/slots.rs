@@ -162,7 +162,7 @@ pub fn bare<'py>(kind: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// A new object of a class, made by `__new__` of itself or of a base.
+/// A new object of a class, made by the `__new__` of its base.
 pub fn made_as<'py>(
     base: &Bound<'py, PyType>,
     kind: &Bound<'py, PyType>,

@@ -42,7 +42,7 @@ Gauge = Callable[[], float]
 Meter = Callable[[float], None]
 
 #: The interval at which measurements are written to the statistics.
-FLUSH_MS = 100
+FLUSH_MS = 500
 #: The interval at which measurements of other origin are collected.
 COLLECT_MS = 1_000
 #: How long the metrics of a topic outlast its assignment.

@@ -23,6 +23,7 @@ from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka_testing import Simulation
 from tests.implementations import in_python
 from tests.scenarios.numbered_records import create_topic
+from tests.simulation.repeating import RepeatingSimulation
 from tests.tier import seeds
 
 pytestmark = pytest.mark.skipif(native is None, reason="there is one implementation only")
@@ -75,6 +76,19 @@ class Twin:
             (measured.polled_ms, measured.idle_ms, list(measured._polls), list(measured._records)),
             self.simulation.clock.now_ms(),
         )
+
+
+class Marking:
+    """Marks the last value of each batch with the number of batches."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_consume(self, records: Any) -> Any:
+        self.count += 1
+        for batch in records.values():
+            batch[-1] = batch[-1]._replace(value=batch[-1].value + b"%d" % self.count)
+        return records
 
 
 def steps(random: Random) -> Iterator[Step]:
@@ -132,8 +146,12 @@ def test_both_read_the_same(seed: int) -> None:
         "enable_auto_commit": random.random() < 0.5,
         "auto_commit_interval_ms": 2_000,
         "max_poll_records": random.choice([500, 3]),
+        **random.choice(
+            [{}, {}, {"value_deserializer": bytes.upper}, {"interceptor_classes": [Marking]}]
+        ),
     }
-    with Simulation(seed) as here, Simulation(seed) as there:
+    kind = random.choice([Simulation, RepeatingSimulation])
+    with kind(seed) as here, kind(seed) as there:
         one, other = Twin(here, options), Twin(there, options)
         in_python(other.consumer)
         for step in steps(random):

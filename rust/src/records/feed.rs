@@ -169,7 +169,7 @@ impl Deserializers {
 
 #[pymethods]
 impl Feed {
-    /// `records` is a list, or `Records` without other references, which this feed deserializes.
+    /// `records` is a list or `Records`, which this feed deserializes if it is given `error_of`.
     #[new]
     #[pyo3(signature = (records, key = None, value = None, error_of = None))]
     fn new(
@@ -180,7 +180,8 @@ impl Feed {
     ) -> PyResult<Self> {
         let py = records.py();
         match records.cast::<Records>() {
-            Ok(records) if records.get().is_deserialized(py) => {
+            // They were deserialized, or an interceptor has used them as a list.
+            Ok(records) if error_of.is_none() && records.get().fresh_rows(py).is_err() => {
                 Ok(Feed::over(Source::List(records.get().list(py)?.unbind()), None))
             }
             Ok(records) => {

@@ -14,3 +14,4 @@ pub use crate::records::feed::{Feed, Loop};
 pub use crate::records::reader::RecordReader;
 pub use crate::records::rows::{Piece, Rows};
 pub use crate::records::sequence::{RecordIterator, Records};
+pub use crate::records::under_gil::UnderGil;

@@ -16,5 +16,5 @@ mod state;
 pub use crate::standing::bindings::StandingFetch;
 pub use crate::standing::notifier::Notifier;
 pub use crate::standing::progress::FetchProgress;
-pub use crate::standing::queue::{CHUNK_BYTES, ChunkQueue, Shared};
+pub use crate::standing::queue::{CHUNK_BYTES, ChunkQueue, Opened, Origin, Shared, Taken};
 pub use crate::standing::state::{Absorbed, SharedStanding};

@@ -9,7 +9,7 @@ use pyo3::types::{PyString, PyType};
 
 use crate::batches::Batches;
 use crate::options::DecodeOptions;
-use crate::records::RecordReader;
+use crate::records::{RecordReader, Rows, UnderGil};
 use crate::slots::{bare, slots};
 use crate::wake::Wake;
 
@@ -37,15 +37,46 @@ pub struct Fetched {
     pub size: usize,
 }
 
-enum Item {
-    Fetched(Box<Fetched>),
-    /// A chunk that has its reader, but that Python has not finished yet.
-    Opened {
+/// A chunk that has its reader.
+pub enum Opened {
+    /// Python has not finished it yet.
+    Begun {
         origin: Arc<Origin>,
         reader: Py<RecordReader>,
-        size: usize,
+        size: i64,
     },
     Chunk(Py<PyAny>),
+}
+
+impl Opened {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Opened::Begun { origin, reader, size } => Opened::Begun {
+                origin: Arc::clone(origin),
+                reader: reader.clone_ref(py),
+                size: *size,
+            },
+            Opened::Chunk(chunk) => Opened::Chunk(chunk.clone_ref(py)),
+        }
+    }
+}
+
+/// What was read of a chunk that is no longer in the queue, and that the call may not have returned.
+pub struct Taken {
+    pub chunk: Opened,
+    pub state: Py<PyAny>,
+    /// Where the reader began, and what it has read.
+    pub start: i64,
+    pub rows: Arc<Rows>,
+    /// The bytes that are counted; 0 once it is released.
+    pub counted: i64,
+    /// What has become the `consumed` of the partition with it, if anything.
+    pub consumed: Option<Py<PyAny>>,
+}
+
+enum Item {
+    Fetched(Box<Fetched>),
+    Opened(Opened),
 }
 
 #[derive(Default)]
@@ -145,19 +176,22 @@ pub struct ChunkQueue {
     pub shared: Arc<Shared>,
     /// `CompletedFetch`.
     pub chunk: Chunk,
+    /// What the last call has taken.
+    pub taken: UnderGil<VecDeque<Taken>>,
 }
 
 #[pymethods]
 impl ChunkQueue {
     #[new]
     fn new(chunk: &Bound<'_, PyType>) -> PyResult<Self> {
-        Ok(ChunkQueue { shared: Arc::default(), chunk: Chunk::of(chunk)? })
+        let (chunk, taken) = (Chunk::of(chunk)?, UnderGil::new(VecDeque::new()));
+        Ok(ChunkQueue { shared: Arc::default(), chunk, taken })
     }
 
     /// Appends a chunk.
     fn append(&self, chunk: Py<PyAny>, size: i64) {
         self.shared.added_bytes.fetch_add(size, SeqCst);
-        self.shared.items().push_back(Item::Chunk(chunk));
+        self.shared.items().push_back(Item::Opened(Opened::Chunk(chunk)));
         self.shared.added.fetch_add(1, SeqCst);
     }
 
@@ -207,50 +241,22 @@ impl ChunkQueue {
     /// The oldest chunk, which stays in the queue; None if the queue is empty.
     ///
     /// An allocation may fail. The next call then makes the chunk again, of the same reader.
-    pub fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        if let Some(fetched) = self.take_fetched() {
-            let reader = RecordReader::open(
-                fetched.origin.topic.clone_ref(py),
-                fetched.partition,
-                fetched.fetch_offset,
-                &fetched.batches,
-                fetched.leader_epoch,
-                &fetched.options,
-            );
-            // An allocation that fails is the only possible error; then the next call tries again.
-            let (item, error) = match Py::new(py, reader) {
-                Ok(reader) => {
-                    let Fetched { origin, size, .. } = *fetched;
-                    (Item::Opened { origin, reader, size }, None)
-                }
-                Err(error) => (Item::Fetched(fetched), Some(error)),
-            };
-            self.shared.items().push_front(item);
-            if let Some(error) = error {
-                return Err(error);
-            }
+    fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let Some(opened) = self.look(py)? else { return Ok(None) };
+        if let Opened::Chunk(chunk) = opened {
+            return Ok(Some(chunk));
         }
-        let (origin, reader, size) = match self.shared.items().front() {
-            None => return Ok(None),
-            Some(Item::Chunk(chunk)) => return Ok(Some(chunk.clone_ref(py))),
-            Some(Item::Opened { origin, reader, size }) => {
-                (Arc::clone(origin), reader.clone_ref(py), *size)
-            }
-            Some(Item::Fetched(_)) => return Ok(None),
-        };
-        let chunk = self.make_chunk(py, &origin, reader, size)?;
+        let chunk = self.chunk_of(py, &opened)?;
         let before = {
-            let mut items = self.shared.items();
-            items
-                .front_mut()
-                .map(|front| std::mem::replace(front, Item::Chunk(chunk.clone_ref(py))))
+            let made = Item::Opened(Opened::Chunk(chunk.clone_ref(py)));
+            self.shared.items().front_mut().map(|front| std::mem::replace(front, made))
         };
         drop(before); // not under the lock: it may run Python code
         Ok(Some(chunk))
     }
 
     /// Removes and returns the oldest chunk.
-    pub fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let chunk = self.first(py)?;
         self.drop_first();
         Ok(chunk)
@@ -273,20 +279,49 @@ impl ChunkQueue {
         self.shared.items().is_empty()
     }
 
+    /// The oldest chunk, which stays in the queue; None if the queue is empty.
+    pub fn look(&self, py: Python<'_>) -> PyResult<Option<Opened>> {
+        if let Some(fetched) = self.take_fetched() {
+            let reader = RecordReader::open(
+                fetched.origin.topic.clone_ref(py),
+                fetched.partition,
+                fetched.fetch_offset,
+                &fetched.batches,
+                fetched.leader_epoch,
+                &fetched.options,
+            );
+            // An allocation that fails is the only possible error; then the next call tries again.
+            let (item, error) = match Py::new(py, reader) {
+                Ok(reader) => {
+                    let Fetched { origin, size, .. } = *fetched;
+                    let size = size as i64;
+                    (Item::Opened(Opened::Begun { origin, reader, size }), None)
+                }
+                Err(error) => (Item::Fetched(fetched), Some(error)),
+            };
+            self.shared.items().push_front(item);
+            if let Some(error) = error {
+                return Err(error);
+            }
+        }
+        match self.shared.items().front() {
+            Some(Item::Opened(opened)) => Ok(Some(opened.clone_ref(py))),
+            Some(Item::Fetched(_)) | None => Ok(None),
+        }
+    }
+
     /// Removes the oldest chunk.
     pub fn drop_first(&self) {
         let taken = self.shared.items().pop_front();
         drop(taken); // not under the lock: it may run Python code
     }
 
-    /// Makes a `CompletedFetch` without its constructor, so that no Python code runs.
-    fn make_chunk(
-        &self,
-        py: Python<'_>,
-        origin: &Origin,
-        reader: Py<RecordReader>,
-        size: usize,
-    ) -> PyResult<Py<PyAny>> {
+    /// Returns the `CompletedFetch`, made without its constructor, so that no Python code runs.
+    pub fn chunk_of(&self, py: Python<'_>, opened: &Opened) -> PyResult<Py<PyAny>> {
+        let (origin, reader, size) = match opened {
+            Opened::Begun { origin, reader, size } => (origin, reader, *size),
+            Opened::Chunk(chunk) => return Ok(chunk.clone_ref(py)),
+        };
         let slots = &self.chunk;
         let chunk = bare(slots.kind.bind(py))?;
         slots.partition.set(&chunk, &origin.state)?;

@@ -3,6 +3,7 @@
 //! All chunks are new, and nothing else is to be told. Python leaves the same objects behind
 //! (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -13,7 +14,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::records::{RecordReader, Records, Rows};
 use crate::slots::{Slot, bare, made_as, slots};
-use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress};
+use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress, Opened, Origin, Taken};
 
 slots!(Batch { next_offsets, starts });
 slots!(Buffer { queue, starved });
@@ -34,7 +35,7 @@ slots!(Collector {
 });
 slots!(Consumed { base, position });
 slots!(Handed { base, before, after, publication });
-slots!(Opened { chunk, reader, taken, released, reading, _start });
+slots!(OpenedChunk { chunk, reader, taken, released, reading, _start });
 slots!(Partition { tp, state, base, consumed, told, returnable });
 slots!(Position { offset, leader_epoch });
 slots!(Publication { done });
@@ -51,7 +52,7 @@ pub struct UsualCase {
     pub collector: Collector,
     consumed: Consumed,
     pub handed: Handed,
-    opened: Opened,
+    opened: OpenedChunk,
     pub partition: Partition,
     position: Position,
     pub publication: Publication,
@@ -71,19 +72,25 @@ pub struct Source<'a, 'py> {
     open: Bound<'py, PyDict>,
 }
 
-/// What one collection has made.
+/// What one call has made.
 pub struct Collected<'py> {
     pub batch: Bound<'py, PyDict>,
     next_offsets: Bound<'py, PyDict>,
     pub moved: Bound<'py, PyList>,
-    finished: Bound<'py, PyList>,
     pub publication: Bound<'py, PyAny>,
-    /// The count of changes before it.
+    /// The count of changes before the collection.
     pub seen: Bound<'py, PyAny>,
-    /// For each partition with records: its topic, their number, and the lag if it is known.
-    pub counts: Vec<(Bound<'py, PyAny>, usize, Option<i64>)>,
-    /// The state of each of them, and the records.
-    pub returned: Vec<(Bound<'py, PyAny>, Bound<'py, Records>)>,
+    pub returned: Vec<Returned<'py>>,
+}
+
+/// What a call returns of a partition.
+pub struct Returned<'py> {
+    pub state: Bound<'py, PyAny>,
+    pub topic: Bound<'py, PyAny>,
+    pub count: usize,
+    /// The number of records behind it, if it is known.
+    pub lag: Option<i64>,
+    pub records: Bound<'py, Records>,
 }
 
 /// What may still be added, as `Room` of `opened_chunk.py`.
@@ -109,22 +116,24 @@ impl Room {
 
 /// A chunk that may be returned now.
 struct Next<'py> {
-    chunk: Bound<'py, PyAny>,
+    chunk: Opened,
+    reader: Bound<'py, RecordReader>,
+    /// The bytes that are counted.
+    counted: i64,
     state: Bound<'py, PyAny>,
     base: Bound<'py, PyAny>,
+    /// The position.
     begin: Bound<'py, PyAny>,
-    reader: Bound<'py, RecordReader>,
 }
 
 /// What a collection has read of a partition.
 struct Part<'py> {
-    /// Its first chunk.
-    first: Next<'py>,
+    state: Bound<'py, PyAny>,
+    base: Bound<'py, PyAny>,
+    begin: Bound<'py, PyAny>,
     rows: Vec<Arc<Rows>>,
     /// The offset and the leader epoch of the position after them.
     at: (i64, i32),
-    /// The last chunk if it was read to its end.
-    last: Option<Bound<'py, PyAny>>,
 }
 
 impl Part<'_> {
@@ -156,7 +165,7 @@ impl UsualCase {
             collector: Collector::of(&class("FetchCollector")?)?,
             consumed: Consumed::of(&class("Consumed")?)?,
             handed: Handed::of(&class("Handed")?)?,
-            opened: Opened::of(&class("OpenedChunk")?)?,
+            opened: OpenedChunk::of(&class("OpenedChunk")?)?,
             partition: Partition::of(&class("AssignedPartition")?)?,
             position: Position::of(&class("Position")?)?,
             publication: Publication::of(&class("Publication")?)?,
@@ -176,12 +185,19 @@ impl UsualCase {
         let py = collector.py();
         if let Some(source) = self.source(&collector)?
             && source.is_usual()?
-            && source.begin()?
-            && let Some(made) = source.collect(max_records)?
+            && !source.deserializes()?
+            && let Some(mut made) = source.begin()?
+            && source.collect(&mut made, max_records)?
         {
             return Ok(made.batch.into_any());
         }
         collector.call_method1(intern!(py, "collect"), (max_records,))
+    }
+
+    /// Opens the chunks that the native function has taken out of the queue, unless the call that
+    /// took them has returned their records.
+    fn open_taken(&self, collector: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.source(collector)?.map_or(Ok(()), |source| source.open_taken())
     }
 }
 
@@ -200,29 +216,6 @@ impl UsualCase {
             queue,
             open: self.collector._open.get(collector)?.cast_into()?,
         }))
-    }
-
-    fn begin<'py>(
-        &self,
-        publication: Bound<'py, PyAny>,
-        seen: Bound<'py, PyAny>,
-    ) -> PyResult<Collected<'py>> {
-        let py = seen.py();
-        let kind = self.batch.kind.bind(py);
-        let batch = made_as(kind, kind, &PyTuple::empty(py))?;
-        let next_offsets = PyDict::new(py);
-        self.batch.next_offsets.set(&batch, &next_offsets)?;
-        self.batch.starts.set(&batch, &self.no_starts)?;
-        Ok(Collected {
-            batch: batch.cast_into()?,
-            next_offsets,
-            moved: PyList::empty(py),
-            finished: PyList::empty(py),
-            publication,
-            seen,
-            counts: Vec::new(),
-            returned: Vec::new(),
-        })
     }
 
     /// Whether the call that returned these records has ended.
@@ -259,8 +252,8 @@ impl UsualCase {
     }
 
     /// Adds the records of a partition, and prepares its new position.
-    fn add<'py>(&self, part: &Part<'py>, made: &mut Collected<'py>) -> PyResult<()> {
-        let Next { state, base, begin, .. } = &part.first;
+    fn add<'py>(&self, part: &Part<'py>, made: &mut Collected<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Part { state, base, begin, .. } = part;
         let py = state.py();
         let (offset, epoch) = part.at;
         let tp = self.partition.tp.get(state)?;
@@ -275,14 +268,16 @@ impl UsualCase {
             slots.after.set(&handed, &at)?;
             slots.publication.set(&handed, &made.publication)?;
             let watermark = state.cast::<FetchProgress>()?.get().0.high_watermark.load(SeqCst);
-            let lag = (watermark >= 0).then_some(watermark - offset);
-            made.counts.push((tp.getattr(intern!(py, "topic"))?, rows.len(), lag));
+            let count = rows.len();
             let records = Bound::new(py, Records::of(rows))?;
             made.batch.set_item(&tp, &records)?;
-            made.returned.push((state.clone(), records));
-            if let Some(last) = &part.last {
-                made.finished.append((state, &handed, last))?;
-            }
+            made.returned.push(Returned {
+                state: state.clone(),
+                topic: tp.getattr(intern!(py, "topic"))?,
+                count,
+                lag: (watermark >= 0).then_some(watermark - offset),
+                records,
+            });
             handed
         } else {
             let consumed = bare(self.consumed.kind.bind(py))?;
@@ -290,51 +285,60 @@ impl UsualCase {
             self.consumed.position.set(&consumed, &at)?;
             consumed
         };
-        self.partition.consumed.set(state, consumed)?;
+        self.partition.consumed.set(state, &consumed)?;
         if self.position.offset.int(begin)? != offset {
             made.moved.append(state)?;
             let fields = PyTuple::new(py, [(offset, "", epoch).into_pyobject(py)?])?;
             let after = made_as(&PyTuple::type_object(py), self.offset.bind(py), &fields)?;
             made.next_offsets.set_item(&tp, after)?;
         }
-        Ok(())
+        Ok(consumed)
     }
 }
 
 impl<'py> Source<'_, 'py> {
-    /// Begins a call, whose records are not published until it ends; returns false if Python must,
+    /// Begins a call, whose records are not published until it ends; returns None if Python must,
     /// because chunks are open.
-    pub fn begin(&self) -> PyResult<bool> {
-        if !self.drop_finished()? {
-            return Ok(false);
-        }
-        let (slots, py) = (&self.of.collector, self.collector.py());
-        slots._finished.set(&self.collector, PyList::empty(py))?;
-        let publication = bare(self.of.publication.kind.bind(py))?;
-        self.of.publication.done.set(&publication, false)?;
-        slots.publication.set(&self.collector, publication)?;
-        Ok(true)
-    }
-
-    /// Collects; returns None if Python must add the first chunk, or look at others that are open.
-    pub fn collect(&self, max_records: usize) -> PyResult<Option<Collected<'py>>> {
-        if !self.open.is_empty() {
+    pub fn begin(&self) -> PyResult<Option<Collected<'py>>> {
+        if !self.drop_returned()? {
             return Ok(None);
         }
-        let publication = self.of.collector.publication.get(&self.collector)?;
-        let mut made = self.of.begin(publication, self.changes()?)?;
+        let (of, py) = (self.of, self.collector.py());
+        let publication = bare(of.publication.kind.bind(py))?;
+        of.publication.done.set(&publication, false)?;
+        of.collector.publication.set(&self.collector, &publication)?;
+        let kind = of.batch.kind.bind(py);
+        let batch = made_as(kind, kind, &PyTuple::empty(py))?;
+        let next_offsets = PyDict::new(py);
+        of.batch.next_offsets.set(&batch, &next_offsets)?;
+        of.batch.starts.set(&batch, &of.no_starts)?;
+        Ok(Some(Collected {
+            batch: batch.cast_into()?,
+            next_offsets,
+            moved: PyList::empty(py),
+            publication,
+            seen: self.changes()?,
+            returned: Vec::new(),
+        }))
+    }
+
+    /// Collects; returns false if Python must add the first chunk, or look at others that are open.
+    pub fn collect(&self, made: &mut Collected<'py>, max_records: usize) -> PyResult<bool> {
+        if !self.open.is_empty() {
+            return Ok(false);
+        }
+        made.seen = self.changes()?;
         let busy = &self.of.collector.busy;
         busy.set(&self.collector, true)?;
-        let collected = self.fill(&mut made, max_records);
+        let collected = self.fill(made, max_records);
         busy.set(&self.collector, false)?;
-        Ok(collected?.then_some(made))
+        collected
     }
 
     /// Adds the chunks in the queue; returns false if Python must add the first one.
     fn fill(&self, made: &mut Collected<'py>, max_records: usize) -> PyResult<bool> {
         let (collector, py) = (&self.collector, self.collector.py());
-        let slots = &self.of.collector;
-        slots._finished.set(collector, &made.finished)?;
+        let (slots, queue) = (&self.of.collector, self.queue.get());
         slots.moved.set(collector, &made.moved)?;
         let assigned =
             self.of.subscription.assigned.get(&self.subscription)?.cast_into::<PyDict>()?;
@@ -343,22 +347,30 @@ impl<'py> Source<'_, 'py> {
         let (mut usual, mut released, mut parts) = (true, false, Vec::new());
         while usual
             && room.records > 0
-            && let Some(chunk) = self.queue.get().first(py)?
+            && let Some(opened) = queue.look(py)?
         {
-            usual = match self.look(chunk.into_bound(py), &assigned)? {
+            usual = match self.look(opened, &assigned)? {
                 Some(next) => self.read(next, &mut parts, &mut room, &mut released)?,
                 None => false,
             };
         }
         for part in &parts {
-            self.of.add(part, made)?;
+            let consumed = self.of.add(part, made)?.unbind();
+            queue.taken.with(py, |taken| {
+                for each in taken.iter_mut().filter(|each| each.state.is(&part.state)) {
+                    each.consumed = Some(consumed.clone_ref(py));
+                }
+            });
         }
         // Another thread may have found the buffer full while a batch was decoded.
         if released && self.starved()? {
             slots._wake_network.get(collector)?.call0()?;
         }
-        if room.records == 0 && assigned.len() > 1 && !self.queue.get().is_empty() {
-            let states = parts.iter().filter(|part| part.has_rows()).map(|part| &part.first.state);
+        if !usual || queue.taken.with(py, |taken| taken.iter().any(|each| each.counted != 0)) {
+            self.open_taken()?;
+        }
+        if room.records == 0 && assigned.len() > 1 && !queue.is_empty() {
+            let states = parts.iter().filter(|part| part.has_rows()).map(|part| &part.state);
             let states = PyList::new(py, states.collect::<Vec<_>>())?;
             collector.call_method1(intern!(py, "_serve_others_first"), (states,))?;
         }
@@ -366,23 +378,31 @@ impl<'py> Source<'_, 'py> {
     }
 
     /// Returns the chunk with what is needed of it, unless Python must look at it.
-    fn look(
-        &self,
-        chunk: Bound<'py, PyAny>,
-        assigned: &Bound<'py, PyDict>,
-    ) -> PyResult<Option<Next<'py>>> {
-        let (slots, chunks) = (&self.of.partition, &self.queue.get().chunk);
-        let state = chunks.partition.get(&chunk)?;
+    fn look(&self, chunk: Opened, assigned: &Bound<'py, PyDict>) -> PyResult<Option<Next<'py>>> {
+        let (slots, py) = (&self.of.partition, self.collector.py());
+        let (state, fetched_from, reader, counted) = match &chunk {
+            Opened::Begun { origin, reader, size } => {
+                let Origin { state, base, .. } = &**origin;
+                let of = |each: &Py<PyAny>| each.bind(py).clone();
+                (of(state), of(base), reader.bind(py).clone(), *size)
+            }
+            Opened::Chunk(chunk) => {
+                let (chunks, chunk) = (&self.queue.get().chunk, chunk.bind(py));
+                let (state, base) = (chunks.partition.get(chunk)?, chunks.base.get(chunk)?);
+                match chunks.reader.get(chunk)?.cast_into() {
+                    Ok(reader) if chunks.error.is_none(chunk)? => {
+                        (state, base, reader, chunks.counted_bytes.int(chunk)?)
+                    }
+                    _ => return Ok(None),
+                }
+            }
+        };
         // Invariant: the state is read before the base.
-        let fetching = slots.state.is(&state, self.of.fetching.bind(state.py()))?;
+        let fetching = slots.state.is(&state, self.of.fetching.bind(py))?;
         let base = slots.base.get(&state)?;
         let told = slots.told.get(&state)?;
-        let Ok(reader) = chunks.reader.get(&chunk)?.cast_into::<RecordReader>() else {
-            return Ok(None);
-        };
         if !fetching
-            || !chunks.base.is(&chunk, &base)?
-            || !chunks.error.is_none(&chunk)?
+            || !fetched_from.is(&base)
             || !slots.returnable.is_true(&state)?
             || told.is_none()
             || !self.of.told.base.is(&told, &base)?
@@ -395,7 +415,7 @@ impl<'py> Source<'_, 'py> {
             return Ok(None);
         }
         let begin = self.of.position(&state, &base)?;
-        Ok(begin.map(|begin| Next { chunk, state, base, begin, reader }))
+        Ok(begin.map(|begin| Next { chunk, reader, counted, state, base, begin }))
     }
 
     /// Reads the records of a chunk; returns false if there is no room, or Python must go on.
@@ -406,68 +426,86 @@ impl<'py> Source<'_, 'py> {
         room: &mut Room,
         released: &mut bool,
     ) -> PyResult<bool> {
-        let py = next.chunk.py();
-        let opened = self.open(&next)?;
-        let mut reader = next.reader.borrow_mut();
-        let before = reader.taken_bytes;
+        let Next { chunk, reader, counted, state, base, begin } = next;
+        let (py, queue) = (state.py(), self.queue.get());
+        let mut reader = reader.borrow_mut();
+        let (start, before) = (reader.next_offset, reader.taken_bytes);
         let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok()) else {
             return Ok(false); // the reader has not moved, and Python meets the error again
         };
         let rows = records.fresh_rows(py)?;
-        let taken = self.of.opened.taken.get(&opened)?;
-        taken.cast::<PyList>()?.append(Bound::new(py, records)?)?;
-        if !room.add(rows.len(), (reader.taken_bytes - before) as i64) {
+        let fits = room.add(rows.len(), (reader.taken_bytes - before) as i64);
+        let (whole, size) = (reader.exhausted, (reader.size_bytes() + CHUNK_BYTES) as i64);
+        let size = if !fits {
+            counted
+        } else if whole {
+            0
+        } else {
+            size
+        };
+        // Invariant: it is kept before it is removed.
+        queue.taken.with(py, |taken| {
+            let (state, rows) = (state.clone().unbind(), Arc::clone(&rows));
+            taken.push_back(Taken { chunk, state, start, rows, counted: size, consumed: None });
+        });
+        queue.drop_first();
+        if !fits {
             return Ok(false);
         }
-        let at = (reader.next_offset, reader.leader_epoch);
-        let (whole, size) = (reader.exhausted, reader.size_bytes() + CHUNK_BYTES);
-        drop(reader);
-        self.recount(&next, if whole { 0 } else { size as i64 })?;
+        // Invariant: the partition first; a standing fetch that waits for room checks both.
+        let progress = state.cast::<FetchProgress>()?;
+        progress.get().0.released_bytes.fetch_add(counted - size, SeqCst);
+        queue.release(counted - size);
         if whole {
-            self.of.opened.released.set(&opened, true)?;
             *released = true;
         } else {
             room.records = 0; // its next record does not fit, and precedes those of other chunks
         }
-        let last = whole.then_some(opened);
-        match parts.iter_mut().find(|part| part.first.state.is(&next.state)) {
+        let at = (reader.next_offset, reader.leader_epoch);
+        match parts.iter_mut().find(|part| part.state.is(&state)) {
             Some(part) => {
                 part.rows.push(rows);
-                (part.at, part.last) = (at, last);
+                part.at = at;
             }
-            None => parts.push(Part { first: next, rows: vec![rows], at, last }),
+            None => parts.push(Part { state, base, begin, rows: vec![rows], at }),
         }
         Ok(true)
     }
 
-    /// Takes the chunk out of the queue; it is kept before it is removed.
-    fn open(&self, next: &Next<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (slots, py) = (&self.of.opened, next.chunk.py());
-        let opened = bare(slots.kind.bind(py))?;
-        slots.chunk.set(&opened, &next.chunk)?;
-        slots.reader.set(&opened, &next.reader)?;
-        slots.taken.set(&opened, PyList::empty(py))?;
-        slots.released.set(&opened, false)?;
-        slots.reading.set(&opened, false)?;
-        slots._start.set(&opened, next.reader.borrow().next_offset)?;
-        match self.open.get_item(&next.state)? {
-            Some(chunks) => chunks.cast::<PyList>()?.append(&opened)?,
-            // By the methods of an `OrderedDict`.
-            None => self.open.as_any().set_item(&next.state, PyList::new(py, [&opened])?)?,
+    /// Opens the chunks that were taken, but for those whose records were returned.
+    fn open_taken(&self) -> PyResult<()> {
+        let (queue, py) = (self.queue.get(), self.collector.py());
+        let returned = self.is_published()?;
+        while let Some(taken) = queue.taken.with(py, VecDeque::pop_front) {
+            let consumed = self.of.partition.consumed.get(taken.state.bind(py))?;
+            if !(returned && taken.consumed.as_ref().is_some_and(|made| made.is(&consumed)))
+                && let Err(error) = self.open(&taken)
+            {
+                queue.taken.with(py, |all| all.push_front(taken));
+                return Err(error);
+            }
         }
-        self.queue.get().drop_first();
-        Ok(opened)
+        Ok(())
     }
 
-    /// Sets the counted size of a chunk, as `FetchBuffer.count` does; 0 releases it.
-    fn recount(&self, next: &Next<'py>, size: i64) -> PyResult<()> {
-        let counted_bytes = &self.queue.get().chunk.counted_bytes;
-        let counted = counted_bytes.int(&next.chunk)?;
-        // Invariant: the partition first; a standing fetch that waits for room checks both.
-        let progress = next.state.cast::<FetchProgress>()?;
-        progress.get().0.released_bytes.fetch_add(counted - size, SeqCst);
-        self.queue.get().release(counted - size);
-        counted_bytes.set(&next.chunk, size)
+    fn open(&self, taken: &Taken) -> PyResult<()> {
+        let (slots, py) = (&self.of.opened, self.collector.py());
+        let chunk = self.queue.get().chunk_of(py, &taken.chunk)?.into_bound(py);
+        let chunks = &self.queue.get().chunk;
+        chunks.counted_bytes.set(&chunk, taken.counted)?;
+        let records = Bound::new(py, Records::of(Arc::clone(&taken.rows)))?;
+        let opened = bare(slots.kind.bind(py))?;
+        slots.reader.set(&opened, chunks.reader.get(&chunk)?)?;
+        slots.chunk.set(&opened, chunk)?;
+        slots.taken.set(&opened, PyList::new(py, [records])?)?;
+        slots.released.set(&opened, taken.counted == 0)?;
+        slots.reading.set(&opened, false)?;
+        slots._start.set(&opened, taken.start)?;
+        match self.open.get_item(&taken.state)? {
+            Some(chunks) => chunks.cast::<PyList>()?.append(&opened),
+            // By the methods of an `OrderedDict`.
+            None => self.open.as_any().set_item(&taken.state, PyList::new(py, [&opened])?),
+        }
     }
 
     /// Whether nothing but new chunks is to be looked at.
@@ -476,9 +514,14 @@ impl<'py> Source<'_, 'py> {
         let is = |slot: &Slot| slot.is_true(&self.collector);
         Ok(!is(&slots.busy)?
             && slots._counting.is_none(&self.collector)?
-            && (is(&slots.raw)? || !is(&slots.deserializing)?)
             && !self.starved()?
             && self.of.subscription.told_at.is_number(&self.subscription, &self.changes()?)?)
+    }
+
+    /// Whether a collection runs code of the user.
+    pub fn deserializes(&self) -> PyResult<bool> {
+        let slots = &self.of.collector;
+        Ok(slots.deserializing.is_true(&self.collector)? && !slots.raw.is_true(&self.collector)?)
     }
 
     /// The count of changes.
@@ -507,13 +550,15 @@ impl<'py> Source<'_, 'py> {
     }
 
     /// Drops the chunks that the last collection has returned; returns whether no other one is open.
-    fn drop_finished(&self) -> PyResult<bool> {
+    fn drop_returned(&self) -> PyResult<bool> {
+        self.open_taken()?;
         if self.open.is_empty() {
             return Ok(true);
         }
         if !self.is_published()? {
             return Ok(false);
         }
+        // What Python has collected.
         let finished = self.of.collector._finished.get(&self.collector)?;
         for each in finished.cast::<PyList>()? {
             let (state, handed, last): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =
@@ -526,6 +571,7 @@ impl<'py> Source<'_, 'py> {
                 self.open.as_any().del_item(&state)?;
             }
         }
+        self.of.collector._finished.set(&self.collector, PyList::empty(self.collector.py()))?;
         Ok(self.open.is_empty())
     }
 }

@@ -12,7 +12,7 @@ use crate::records::Feed;
 use crate::run::run;
 use crate::slots::{bare, slots};
 use crate::standing::Notifier;
-use crate::usual::collection::{Collected, Source, UsualCase};
+use crate::usual::collection::{Collected, Returned, Source, UsualCase};
 
 import_exception!(kafka.errors, KafkaError);
 
@@ -24,6 +24,7 @@ const LONGEST_MS: f64 = (1u64 << 40) as f64;
 
 slots!(Commits { auto_commit_ms });
 slots!(Core { closed, reader });
+slots!(Holding { release });
 slots!(Owner { _lock });
 slots!(Process { pid });
 slots!(Iterated { state, handed, base, feed, version, _cached });
@@ -38,6 +39,7 @@ pub struct UsualReading {
     reading: Py<PyAny>,
     commits_slots: Commits,
     core_slots: Core,
+    holding_slots: Holding,
     owner_slots: Owner,
     process_slots: Process,
     iterated_slots: Iterated,
@@ -68,13 +70,10 @@ pub struct UsualReading {
     idle_ms: Option<f64>,
     limit_bytes: i64,
     interval_ms: i64,
-}
-
-/// How a call has ended.
-enum Outcome<'py> {
-    Collected(Box<Collected<'py>>),
-    /// Python must go on.
-    Begun,
+    /// Whether code of the user looks at records before they are returned.
+    interferes: bool,
+    /// Makes a `Feed` that deserializes; None if nothing is left to the loop.
+    make_feed: Option<Py<PyAny>>,
 }
 
 /// The time: `clock.now_ms()`, and the exact one in ms if it is known.
@@ -87,21 +86,36 @@ struct Now {
 struct Call<'a, 'py> {
     now: Now,
     source: Source<'a, 'py>,
-    _held: Held<'a, 'py>,
+    held: Held<'a, 'py>,
 }
 
-/// The lock of the reader; released when it is dropped.
+/// The lock of the reader; released when it is dropped, unless Python goes on.
 struct Held<'a, 'py> {
     of: &'a UsualReading,
-    lock: Bound<'py, PyAny>,
+    lock: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Held<'_, 'py> {
+    /// Leaves the lock to Python, as a `Holding`.
+    fn hand_over(mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (of, slots) = (self.of, &self.of.holding_slots);
+        let holding = bare(slots.kind.bind(py))?;
+        if let Some(lock) = &self.lock {
+            slots.release.set(&holding, lock.getattr(intern!(py, "release"))?)?;
+        }
+        of.core_slots.reader.set(of.core.bind(py), py.None())?;
+        self.lock = None;
+        Ok(holding)
+    }
 }
 
 impl Drop for Held<'_, '_> {
     fn drop(&mut self) {
-        let py = self.lock.py();
+        let Some(lock) = &self.lock else { return };
+        let py = lock.py();
         // Neither fails; an error of the call is told.
         let _ = self.of.core_slots.reader.set(self.of.core.bind(py), py.None());
-        let _ = self.lock.call_method0(intern!(py, "release"));
+        let _ = lock.call_method0(intern!(py, "release"));
     }
 }
 
@@ -120,6 +134,9 @@ impl UsualReading {
     ///     iterated: `IteratedRecords`.
     ///     run: The most records that iteration takes at once.
     ///     `idle_ms`: `consumer_timeout_ms`; None for iteration without an end.
+    ///     holding: `Holding`.
+    ///     interferes: Whether code of the user looks at records before they are returned.
+    ///     `make_feed`: Makes a `Feed` that deserializes; None if nothing is left to the loop.
     #[new]
     #[allow(clippy::too_many_arguments)] // the objects of one consumer
     fn new(
@@ -135,6 +152,9 @@ impl UsualReading {
         iterated: &Bound<'_, PyType>,
         run: usize,
         idle_ms: Option<f64>,
+        holding: &Bound<'_, PyType>,
+        interferes: bool,
+        make_feed: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let of = |object: &Bound<'_, PyAny>, names: &str| -> PyResult<Py<PyAny>> {
             let found =
@@ -150,6 +170,7 @@ impl UsualReading {
             reading,
             commits_slots: Commits::of(&commits.bind(py).get_type())?,
             core_slots: Core::of(&core.get_type())?,
+            holding_slots: Holding::of(holding)?,
             owner_slots: Owner::of(&owner.bind(py).get_type())?,
             process_slots: Process::of(&process.get_type())?,
             iterated_slots: Iterated::of(iterated)?,
@@ -176,6 +197,8 @@ impl UsualReading {
             limit: of(core, "config.max_poll_records")?.extract(py)?,
             limit_bytes: of(core, "engine.buffer.limit_bytes")?.extract(py)?,
             interval_ms: of(poller, "interval_ms")?.extract(py)?,
+            interferes,
+            make_feed,
         })
     }
 
@@ -197,7 +220,8 @@ impl UsualReading {
             &self.current,
             &self.clock,
         ];
-        objects.into_iter().chain(&self.now_ns).try_for_each(|each| visit.call(each))
+        let others = [&self.now_ns, &self.make_feed].into_iter().flatten();
+        objects.into_iter().chain(others).try_for_each(|each| visit.call(each))
     }
 
     /// Returns the records and their publication, as `Reading.poll` does.
@@ -207,23 +231,22 @@ impl UsualReading {
         timeout_ms: Bound<'py, PyAny>,
         max_records: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut until_ms = None;
+        let mut begun = None;
         if let Some((timeout, limit)) = self.limits(&timeout_ms, &max_records)
             && self.runs.bind(py).len()? == 0
             && let Some(call) = self.enter(py)?
         {
             let deadline_ms = self.deadline(py, &call.now, timeout)?;
-            let outcome = self.read(&call.source, call.now.ms, deadline_ms, limit);
-            drop(call);
-            match outcome.map_err(|error| self.noted(py, error))? {
-                Outcome::Collected(made) => {
-                    return Ok((made.batch, made.publication).into_pyobject(py)?.into_any());
-                }
-                Outcome::Begun => until_ms = Some(deadline_ms),
+            let native = !self.interferes;
+            let read = self.read(&call.source, call.now.ms, deadline_ms, limit, native);
+            if let Some(made) = read.map_err(|error| self.noted(py, error))? {
+                drop(call);
+                return Ok((made.batch, made.publication).into_pyobject(py)?.into_any());
             }
+            begun = Some((call.held.hand_over(py)?, deadline_ms));
         }
         let method = intern!(py, "poll");
-        run(&self.reading.bind(py).call_method1(method, (timeout_ms, max_records, until_ms))?)
+        run(&self.reading.bind(py).call_method1(method, (timeout_ms, max_records, begun))?)
     }
 
     /// Gives a loop the feed with the next record, as `Reading.find_feed` does.
@@ -232,7 +255,7 @@ impl UsualReading {
         py: Python<'py>,
         follow: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut until_ms = None;
+        let mut begun = None;
         if let Some(call) = self.enter(py)?
             && call.source.is_assigned()?
             && self.drop_returned(py)?
@@ -242,14 +265,13 @@ impl UsualReading {
                 None => NO_DEADLINE_MS,
             };
             let found = self.next_feed(&call, deadline_ms, &follow);
-            drop(call);
-            match found.map_err(|error| self.noted(py, error))? {
-                Some(found) => return Ok(found.into_pyobject(py)?.to_owned().into_any()),
-                None => until_ms = Some(deadline_ms),
+            if let Some(found) = found.map_err(|error| self.noted(py, error))? {
+                return Ok(found.into_pyobject(py)?.to_owned().into_any());
             }
+            begun = Some((call.held.hand_over(py)?, deadline_ms));
         }
         let method = intern!(py, "find_feed");
-        run(&self.reading.bind(py).call_method1(method, (follow, until_ms))?)
+        run(&self.reading.bind(py).call_method1(method, (follow, begun))?)
     }
 }
 
@@ -279,7 +301,7 @@ impl UsualReading {
     fn is_usual(&self, source: &Source<'_, '_>, now_ms: i64) -> PyResult<bool> {
         let py = source.collector.py();
         let (core, polls) = (self.core.bind(py), self.polls.bind(py));
-        let changes = self.case.get().changes.count.get(self.changes.bind(py))?;
+        let changes = source.changes()?;
         let auto_commit = self.commits_slots.auto_commit_ms.get(self.commits.bind(py))?;
         Ok(self.is_quiet(py)?
             && (now_ms as f64) < auto_commit.extract()?
@@ -319,10 +341,9 @@ impl UsualReading {
         if !lock.call_method1(intern!(py, "acquire"), (false,))?.is_truthy()? {
             return Ok(None);
         }
-        let core = self.core.bind(py);
-        let _held = Held { of: self, lock };
-        self.core_slots.reader.set(core, reader)?;
-        Ok(Some(Call { now, source, _held }))
+        let held = Held { of: self, lock: Some(lock) };
+        self.core_slots.reader.set(self.core.bind(py), reader)?;
+        Ok(Some(Call { now, source, held }))
     }
 
     /// Drops what iteration has returned; returns false if it has not returned everything.
@@ -355,16 +376,17 @@ impl UsualReading {
     ) -> PyResult<Option<bool>> {
         let (py, case) = (follow.py(), self.case.get());
         let mut now_ms = call.now.ms;
+        let native = !self.interferes || self.make_feed.is_some();
         loop {
-            let Outcome::Collected(made) =
-                self.read(&call.source, now_ms, deadline_ms, self.run)?
-            else {
-                return Ok(None);
-            };
+            let read = self.read(&call.source, now_ms, deadline_ms, self.run, native)?;
+            let Some(made) = read else { return Ok(None) };
             let mut first = None;
-            for (state, records) in &made.returned {
-                let feed = Bound::new(py, Feed::of(records, None)?)?;
-                self.add_run(state, &feed)?;
+            for each in &made.returned {
+                let feed = match &self.make_feed {
+                    Some(make) => make.bind(py).call1((&each.records,))?.cast_into::<Feed>()?,
+                    None => Bound::new(py, Feed::of(&each.records, None)?)?,
+                };
+                self.add_run(&each.state, &feed)?;
                 first = first.or(Some(feed));
             }
             // Runs have their own positions. This store moves the partitions without records.
@@ -400,41 +422,40 @@ impl UsualReading {
         Ok(())
     }
 
+    /// Waits for records, and collects them if `native`; returns None if Python must go on.
     fn read<'py>(
         &self,
         source: &Source<'_, 'py>,
         mut now_ms: i64,
         deadline_ms: i64,
         limit: usize,
-    ) -> PyResult<Outcome<'py>> {
+        native: bool,
+    ) -> PyResult<Option<Collected<'py>>> {
         let py = source.collector.py();
-        self.begin(py, now_ms)?;
-        self.case.get().collector.raw.set(&source.collector, false)?;
-        if !source.begin()? {
-            return Ok(Outcome::Begun);
-        }
+        self.measure(py, now_ms)?;
+        self.case.get().collector.raw.set(&source.collector, native && self.interferes)?;
+        let Some(mut made) = source.begin()? else { return Ok(None) };
         loop {
             if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
-                return Ok(Outcome::Begun);
+                return Ok(None);
             }
             let added = source.queue.get().shared.added();
             let polls = self.polls.bind(py);
             let attention = self.polls_slots.attention.get(polls)?;
             if now_ms >= deadline_ms || !source.is_empty()? {
-                let made = if source.is_usual()? { source.collect(limit)? } else { None };
-                let Some(made) = made else {
-                    return Ok(Outcome::Begun);
-                };
-                self.tell(py, now_ms)?;
+                if !native || !source.is_usual()? || !source.collect(&mut made, limit)? {
+                    return Ok(None);
+                }
+                self.tell(source, now_ms)?;
                 if !made.batch.is_empty() || !made.moved.is_empty() || now_ms >= deadline_ms {
                     self.note(py, &made)?;
-                    return Ok(Outcome::Collected(Box::new(made)));
+                    return Ok(Some(made));
                 }
             } else {
-                self.tell(py, now_ms)?;
+                self.tell(source, now_ms)?;
             }
             let Some(notifier) = &self.notifier else {
-                return Ok(Outcome::Begun);
+                return Ok(None);
             };
             let wait_ms = (deadline_ms - now_ms).min(self.interval_ms);
             notifier.get().wait_until(py, Duration::from_millis(wait_ms as u64), || {
@@ -470,7 +491,7 @@ impl UsualReading {
     }
 
     /// Measures the time since the last call, as `Polling.begin` does.
-    fn begin(&self, py: Python<'_>, now_ms: i64) -> PyResult<()> {
+    fn measure(&self, py: Python<'_>, now_ms: i64) -> PyResult<()> {
         let (slots, polls) = (&self.polls_slots, self.polls.bind(py));
         let polled_ms = slots.polled_ms.int(polls)?;
         slots.handler_ms.set(polls, if polled_ms == 0 { 0 } else { now_ms - polled_ms })?;
@@ -490,11 +511,11 @@ impl UsualReading {
     }
 
     /// Tells the network thread that the application polls, if something waits for it.
-    fn tell(&self, py: Python<'_>, now_ms: i64) -> PyResult<()> {
+    fn tell(&self, source: &Source<'_, '_>, now_ms: i64) -> PyResult<()> {
+        let py = source.collector.py();
         let (polls, poller) = (self.polls.bind(py), self.poller.bind(py));
         self.polls_slots.polled_ms.set(polls, now_ms)?;
-        let changes = self.case.get().changes.count.get(self.changes.bind(py))?;
-        if !self.is_settled(&changes)? || self.polls_slots.event_needed.is_true(polls)? {
+        if !self.is_settled(&source.changes()?)? || self.polls_slots.event_needed.is_true(polls)? {
             poller.call_method1(intern!(py, "tell"), (now_ms,))?;
         }
         Ok(())
@@ -512,7 +533,7 @@ impl UsualReading {
 
     /// Notes how much each partition returns.
     fn note(&self, py: Python<'_>, made: &Collected<'_>) -> PyResult<()> {
-        for (topic, count, lag) in &made.counts {
+        for Returned { topic, count, lag, .. } in &made.returned {
             let note_records = self.measured_slots.note_records.get(self.measured.bind(py))?;
             note_records.call1(((topic, count, lag),))?;
         }

@@ -178,8 +178,9 @@ class FetchCollector:
 
     def _begin(self) -> None:
         """Finish an interrupted update of the counters, and take new chunks from the buffer."""
-        if self._counting is not None:
-            self._finish_counting()
+        self._finish_counting()
+        if usual_case is not None:
+            usual_case.open_taken(self)
         if self._finished:
             # The usual case. In iteration, another object says how far the records were returned.
             for state, handed, last in self._finished if self.publication.done else ():

@@ -178,13 +178,14 @@ class Iteration:
             state = self._subscription.assigned.get(tp)
             handed = state.consumed if state is not None else None
             if state is not None and isinstance(handed, Handed) and len(records):
-                run = IteratedRecords(state, handed, self._feed(records))
+                run = IteratedRecords(state, handed, self.feed(records))
                 state.consumed = run
                 self.runs.append(run)
         # Runs have their own positions. This store moves the partitions that returned no records.
         publication.done = True
 
-    def _feed(self, records: Sequence[ConsumerRecord]) -> Feed:
+    def feed(self, records: Sequence[ConsumerRecord]) -> Feed:
+        """Return a feed of records, which deserializes them if that is left to the loop."""
         deserializers = self._deserializers
         if native is None:
             return PythonFeed(records)

@@ -22,7 +22,7 @@ from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.records import Undecodable
 from tandem_kafka.runtime import green
-from tandem_kafka.runtime.callers import Held, run
+from tandem_kafka.runtime.callers import Held, Holding, run
 from tandem_kafka.runtime.clock import MonotonicClock
 from tandem_kafka.runtime.native import native
 from tandem_kafka.runtime.process import PROCESS
@@ -51,6 +51,9 @@ _ARROW_BYTES = 8 << 20
 #: `Reading.poll` and `Reading.find_feed`, which are run to their ends.
 PollNow = Callable[[float, int | None], tuple[ConsumerRecords[Any, Any], Publication]]
 FindFeedNow = Callable[["Follow"], bool]
+
+#: A call that `UsualReading` has begun: the lock, and when its timeout ends.
+Begun = tuple[Held, int]
 
 #: Gives the loop a feed, and the count of changes at which it was checked.
 Follow = Callable[[Feed, Changes, int], None]
@@ -87,11 +90,11 @@ class Reading(WithCore):
             deserializers if self._loop_deserializes else None,
             poller.note_error,
         )
-        plain = not (deserializers.active or interceptors.consuming)
+        interferes = deserializers.active or interceptors.consuming
         #: `poll()` and `find_feed()` for threads, whose functions must be guarded.
         self.poll_now: PollNow = lambda *limits: run(self.poll(*limits))
         self.find_feed_now: FindFeedNow = lambda follow: run(self.find_feed(follow))
-        if usual_case is not None and plain and not (core.callers.cancellable or green.library()):
+        if usual_case is not None and not (core.callers.cancellable or green.library()):
             usual = native.UsualReading(  # type: ignore[union-attr]
                 usual_case,
                 self,
@@ -105,34 +108,31 @@ class Reading(WithCore):
                 IteratedRecords,
                 self._run_records,
                 None if self._endless else min(self._idle_ms or 0, NO_DEADLINE_MS // 2),
+                Holding,
+                interferes,
+                self.iteration.feed if self._loop_deserializes else None,
             )
             self.poll_now, self.find_feed_now = usual.poll, usual.find_feed
 
     async def poll(
-        self, timeout_ms: float, max_records: int | None, until_ms: int | None = None
+        self, timeout_ms: float, max_records: int | None, begun: Begun | None = None
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return records as soon as there are any; empty after the timeout.
 
-        Threads call it in a guarded function. With `until_ms`, which is when the timeout ends,
-        `UsualReading` has begun the call.
+        Threads call it in a guarded function.
         """
         core = self._core
-        try:
-            held = core.enter() or await core.acquire()
-        except ConsumerClosedError:
-            if until_ms is None:
-                raise
-            return ConsumerRecords(), Publication()  # closed during the call
+        held, deadline_ms = begun or (core.enter() or await core.acquire(), None)
         try:
             limit = core.config.max_poll_records
             if max_records is not None:
                 limit = check_limit(max_records, limit)
-            deadline_ms = core.deadline_ms(timeout_ms) if until_ms is None else until_ms
+            if deadline_ms is None:
+                deadline_ms = core.deadline_ms(timeout_ms)
             if self.iteration.runs:
                 self.iteration.end()
             self._collector.raw = False
-            begun = until_ms is not None
-            batch = await self._poller.poll(deadline_ms, limit, held, begun=begun)
+            batch = await self._poller.poll(deadline_ms, limit, held, begun=begun is not None)
             return self._handed(batch)
         finally:
             held.release()
@@ -284,11 +284,10 @@ class Reading(WithCore):
 
     # --- iteration -----------------------------------------------------------------------------
 
-    async def find_feed(self, follow: Follow, until_ms: int | None = None) -> bool:
+    async def find_feed(self, follow: Follow, begun: Begun | None = None) -> bool:
         """Give the loop the feed with the next record, and wait for it if necessary.
 
-        Threads call it in a guarded function. With `until_ms`, which is when iteration ends without
-        a record, `UsualReading` has begun the call.
+        Threads call it in a guarded function.
 
         Returns:
             False if iteration ends: the consumer was closed, has no subscription, or received no
@@ -296,7 +295,7 @@ class Reading(WithCore):
         """
         core = self._core
         try:
-            held = core.enter() or await core.acquire()
+            held, until_ms = begun or (core.enter() or await core.acquire(), None)
         except ConsumerClosedError:
             return False  # any caller may close the consumer during iteration
         try:
