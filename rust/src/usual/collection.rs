@@ -540,6 +540,12 @@ impl<'py> Source<'_, 'py> {
         self.of.publication.done.is_true(&publication)
     }
 
+    /// Ends the last collection.
+    pub fn publish(&self) -> PyResult<()> {
+        let publication = self.of.collector.publication.get(&self.collector)?;
+        self.of.publication.done.set(&publication, true)
+    }
+
     /// Whether a partition is assigned.
     pub fn is_assigned(&self) -> PyResult<bool> {
         Ok(self.of.subscription.assigned.get(&self.subscription)?.len()? > 0)

@@ -95,17 +95,18 @@ struct Held<'a, 'py> {
     lock: Option<Bound<'py, PyAny>>,
 }
 
-impl<'py> Held<'_, 'py> {
-    /// Leaves the lock to Python, as a `Holding`.
-    fn hand_over(mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (of, slots) = (self.of, &self.of.holding_slots);
-        let holding = bare(slots.kind.bind(py))?;
-        if let Some(lock) = &self.lock {
-            slots.release.set(&holding, lock.getattr(intern!(py, "release"))?)?;
+impl<'py> Call<'_, 'py> {
+    /// Leaves the call to Python: returns the lock as a `Holding`, and when the timeout ends.
+    fn hand_over(mut self, deadline_ms: i64) -> PyResult<(Bound<'py, PyAny>, i64)> {
+        let (of, py) = (self.held.of, self.source.collector.py());
+        let holding = bare(of.holding_slots.kind.bind(py))?;
+        if let Some(lock) = &self.held.lock {
+            of.holding_slots.release.set(&holding, lock.getattr(intern!(py, "release"))?)?;
         }
+        self.source.publish()?; // nothing was collected
         of.core_slots.reader.set(of.core.bind(py), py.None())?;
-        self.lock = None;
-        Ok(holding)
+        self.held.lock = None;
+        Ok((holding, deadline_ms))
     }
 }
 
@@ -243,7 +244,7 @@ impl UsualReading {
                 drop(call);
                 return Ok((made.batch, made.publication).into_pyobject(py)?.into_any());
             }
-            begun = Some((call.held.hand_over(py)?, deadline_ms));
+            begun = Some(call.hand_over(deadline_ms)?);
         }
         let method = intern!(py, "poll");
         run(&self.reading.bind(py).call_method1(method, (timeout_ms, max_records, begun))?)
@@ -268,7 +269,7 @@ impl UsualReading {
             if let Some(found) = found.map_err(|error| self.noted(py, error))? {
                 return Ok(found.into_pyobject(py)?.to_owned().into_any());
             }
-            begun = Some((call.held.hand_over(py)?, deadline_ms));
+            begun = Some(call.hand_over(deadline_ms)?);
         }
         let method = intern!(py, "find_feed");
         run(&self.reading.bind(py).call_method1(method, (follow, begun))?)
