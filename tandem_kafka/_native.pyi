@@ -216,6 +216,27 @@ class UsualReading:
     ) -> None: ...
     def poll(self, timeout_ms: float, max_records: int | None) -> tuple[Any, Any]: ...
     def find_feed(self, follow: Callable[..., None]) -> bool: ...
+    def begin_poll(
+        self,
+        timeout_ms: float,
+        max_records: int | None,
+        suspended: bool,
+    ) -> TaskCall | None: ...
+    def begin_feed(
+        self,
+        follow: Callable[..., None],
+        suspended: bool,
+    ) -> TaskCall | None: ...
+    def drop_returned(self) -> bool: ...
+
+class TaskCall:
+    """What a task does until it need not wait any more; see consumer/aio/tasks.py."""
+
+    until_ms: int
+    suspended: bool
+    result: Any
+    def step(self) -> int | None: ...
+    def leave(self) -> None: ...
 
 class FetchProgress:
     """See state/progress.py."""

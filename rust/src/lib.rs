@@ -20,7 +20,7 @@ pub mod view;
 pub mod wake;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
-const ABI: u32 = 14;
+const ABI: u32 = 15;
 
 // The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]
@@ -46,7 +46,7 @@ mod _native {
     #[pymodule_export]
     use crate::transport::tls::config::TlsConfig;
     #[pymodule_export]
-    use crate::usual::{UsualCase, UsualReading};
+    use crate::usual::{TaskCall, UsualCase, UsualReading};
     #[pymodule_export]
     use tandem_kafka_capsule::{ArrowArray, ArrowType};
     #[pymodule_export]

@@ -507,7 +507,7 @@ impl<'py> Source<'_, 'py> {
     }
 
     /// Drops the chunks that the last collection has returned; returns whether no other one is open.
-    fn drop_finished(&self) -> PyResult<bool> {
+    pub fn drop_finished(&self) -> PyResult<bool> {
         if self.open.is_empty() {
             return Ok(true);
         }

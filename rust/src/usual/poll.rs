@@ -1,4 +1,8 @@
-//! The usual `poll()` or iteration of a thread: enters, collects, waits and leaves in one step.
+//! The usual `poll()` or iteration: enters, collects, waits and leaves, for a thread in one step.
+
+mod tasks;
+
+pub use crate::usual::poll::tasks::TaskCall;
 
 use std::time::Duration;
 
@@ -38,7 +42,9 @@ pub struct UsualReading {
     reading: Py<PyAny>,
     commits_slots: Commits,
     core_slots: Core,
-    owner_slots: Owner,
+    /// None for tasks.
+    owner_slots: Option<Owner>,
+    tasks: Option<tasks::Tasks>,
     process_slots: Process,
     iterated_slots: Iterated,
     measured_slots: Measured,
@@ -75,6 +81,19 @@ enum Outcome<'py> {
     Collected(Box<Collected<'py>>),
     /// Python must go on.
     Begun,
+    /// There is nothing, until records are added to those counted here, or attention is requested.
+    Nothing {
+        added: u64,
+        attention: Bound<'py, PyAny>,
+    },
+}
+
+/// What a loop was given.
+enum Given {
+    Feed,
+    Nothing,
+    /// Python must look, because something has changed.
+    Changed,
 }
 
 /// The time: `clock.now_ms()`, and the exact one in ms if it is known.
@@ -145,12 +164,16 @@ impl UsualReading {
         let measured = of(poller, "measured")?;
         let polls = of(core, "engine.polls")?;
         let owner = of(core, "_owner")?;
+        let tasks = tasks::Tasks::of(&core.getattr("callers")?, owner.bind(py))?;
+        let owner_kind = owner.bind(py).get_type();
+        let owner_slots = tasks.is_none().then(|| Owner::of(&owner_kind)).transpose()?;
         Ok(UsualReading {
             case,
             reading,
             commits_slots: Commits::of(&commits.bind(py).get_type())?,
             core_slots: Core::of(&core.get_type())?,
-            owner_slots: Owner::of(&owner.bind(py).get_type())?,
+            owner_slots,
+            tasks,
             process_slots: Process::of(&process.get_type())?,
             iterated_slots: Iterated::of(iterated)?,
             measured_slots: Measured::of(&measured.bind(py).get_type())?,
@@ -197,6 +220,9 @@ impl UsualReading {
             &self.current,
             &self.clock,
         ];
+        if let Some(tasks) = &self.tasks {
+            tasks.traverse(&visit)?;
+        }
         objects.into_iter().chain(&self.now_ns).try_for_each(|each| visit.call(each))
     }
 
@@ -219,7 +245,7 @@ impl UsualReading {
                 Outcome::Collected(made) => {
                     return Ok((made.batch, made.publication).into_pyobject(py)?.into_any());
                 }
-                Outcome::Begun => until_ms = Some(deadline_ms),
+                Outcome::Begun | Outcome::Nothing { .. } => until_ms = Some(deadline_ms),
             }
         }
         let method = intern!(py, "poll");
@@ -250,6 +276,39 @@ impl UsualReading {
         }
         let method = intern!(py, "find_feed");
         run(&self.reading.bind(py).call_method1(method, (follow, until_ms))?)
+    }
+
+    /// Begins a `poll()` of the current task. None if Python must, or if the task must be suspended
+    /// first: records are at hand, or there is no time to wait.
+    fn begin_poll<'py>(
+        slf: &Bound<'py, Self>,
+        timeout_ms: Bound<'py, PyAny>,
+        max_records: Bound<'py, PyAny>,
+        suspended: bool,
+    ) -> PyResult<Option<Bound<'py, TaskCall>>> {
+        let this = slf.get();
+        match this.limits(&timeout_ms, &max_records) {
+            Some((timeout, limit)) if this.runs.bind(slf.py()).len()? == 0 => {
+                TaskCall::begin(slf, Some(timeout), limit, None, suspended)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The same for `find_feed`.
+    fn begin_feed<'py>(
+        slf: &Bound<'py, Self>,
+        follow: Bound<'py, PyAny>,
+        suspended: bool,
+    ) -> PyResult<Option<Bound<'py, TaskCall>>> {
+        let this = slf.get();
+        TaskCall::begin(slf, this.idle_ms, this.run, Some(follow), suspended)
+    }
+
+    /// Drops what iteration has returned; returns false if it has not returned everything.
+    #[pyo3(name = "drop_returned")]
+    fn drop_returned_for(&self, py: Python<'_>) -> PyResult<bool> {
+        self.drop_returned(py)
     }
 }
 
@@ -314,8 +373,11 @@ impl UsualReading {
         if !self.is_usual(&source, now.ms)? {
             return Ok(None);
         }
+        let Some(owner_slots) = &self.owner_slots else {
+            return Ok(None);
+        };
         let reader = self.current.bind(py).call0()?;
-        let lock = self.owner_slots._lock.get(self.owner.bind(py))?;
+        let lock = owner_slots._lock.get(self.owner.bind(py))?;
         if !lock.call_method1(intern!(py, "acquire"), (false,))?.is_truthy()? {
             return Ok(None);
         }
@@ -353,7 +415,7 @@ impl UsualReading {
         deadline_ms: i64,
         follow: &Bound<'py, PyAny>,
     ) -> PyResult<Option<bool>> {
-        let (py, case) = (follow.py(), self.case.get());
+        let py = follow.py();
         let mut now_ms = call.now.ms;
         loop {
             let Outcome::Collected(made) =
@@ -361,27 +423,43 @@ impl UsualReading {
             else {
                 return Ok(None);
             };
-            let mut first = None;
-            for (state, records) in &made.returned {
-                let feed = Bound::new(py, Feed::of(records, None)?)?;
-                self.add_run(state, &feed)?;
-                first = first.or(Some(feed));
+            match self.give(&call.source, &made, follow)? {
+                Given::Feed => return Ok(Some(true)),
+                Given::Changed => return Ok(None),
+                Given::Nothing => {}
             }
-            // Runs have their own positions. This store moves the partitions without records.
-            case.publication.done.set(&made.publication, true)?;
             now_ms = self.now(py)?.ms;
-            // Invariant: no other state of a partition than the one before is seen.
-            if !call.source.changes()?.is(&made.seen) {
-                return Ok(None);
-            }
-            if let Some(feed) = first {
-                follow.call1((feed, &self.changes, &made.seen))?;
-                return Ok(Some(true));
-            }
             if now_ms >= deadline_ms {
                 return Ok(Some(false));
             }
         }
+    }
+
+    /// Gives what was collected to a loop.
+    fn give<'py>(
+        &self,
+        source: &Source<'_, 'py>,
+        made: &Collected<'py>,
+        follow: &Bound<'py, PyAny>,
+    ) -> PyResult<Given> {
+        let (py, case) = (follow.py(), self.case.get());
+        let mut first = None;
+        for (state, records) in &made.returned {
+            let feed = Bound::new(py, Feed::of(records, None)?)?;
+            self.add_run(state, &feed)?;
+            first = first.or(Some(feed));
+        }
+        // Runs have their own positions. This store moves the partitions without records.
+        case.publication.done.set(&made.publication, true)?;
+        // Invariant: no other state of a partition than the one before is seen.
+        if !source.changes()?.is(&made.seen) {
+            return Ok(Given::Changed);
+        }
+        let Some(feed) = first else {
+            return Ok(Given::Nothing);
+        };
+        follow.call1((feed, &self.changes, &made.seen))?;
+        Ok(Given::Feed)
     }
 
     /// Lets a feed say how far the records of a partition were returned, as `Iteration.add` does.
@@ -408,45 +486,68 @@ impl UsualReading {
         limit: usize,
     ) -> PyResult<Outcome<'py>> {
         let py = source.collector.py();
-        self.begin(py, now_ms)?;
-        self.case.get().collector.raw.set(&source.collector, false)?;
-        if !source.begin()? {
+        if !self.start(source, now_ms)? {
             return Ok(Outcome::Begun);
         }
         loop {
-            if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
-                return Ok(Outcome::Begun);
-            }
-            let added = source.queue.get().shared.added();
-            let polls = self.polls.bind(py);
-            let attention = self.polls_slots.attention.get(polls)?;
-            if now_ms >= deadline_ms || !source.is_empty()? {
-                let made = if source.is_usual()? { source.collect(limit)? } else { None };
-                let Some(made) = made else {
-                    return Ok(Outcome::Begun);
-                };
-                self.tell(py, now_ms)?;
-                if !made.batch.is_empty() || !made.moved.is_empty() || now_ms >= deadline_ms {
-                    self.note(py, &made)?;
-                    return Ok(Outcome::Collected(Box::new(made)));
-                }
-            } else {
-                self.tell(py, now_ms)?;
-            }
+            let outcome = self.look(source, now_ms, deadline_ms, limit)?;
+            let Outcome::Nothing { added, attention } = &outcome else {
+                return Ok(outcome);
+            };
             let Some(notifier) = &self.notifier else {
                 return Ok(Outcome::Begun);
             };
             let wait_ms = (deadline_ms - now_ms).min(self.interval_ms);
             notifier.get().wait_until(py, Duration::from_millis(wait_ms as u64), || {
-                let asked = self.polls_slots.attention.get(polls)?;
-                Ok(source.queue.get().shared.added() != added || !asked.is(&attention))
+                let asked = self.polls_slots.attention.get(self.polls.bind(py))?;
+                Ok(source.queue.get().shared.added() != *added || !asked.is(attention))
             })?;
             let began_ms = now_ms;
             now_ms = self.now(py)?.ms;
-            let (slot, measured) = (&self.measured_slots.idle_ms, self.measured.bind(py));
-            let idle_ms = slot.int(measured)? + now_ms - began_ms;
-            slot.set(measured, idle_ms)?;
+            self.note_idle(py, now_ms - began_ms)?;
         }
+    }
+
+    /// Begins to read; returns false if Python must.
+    fn start(&self, source: &Source<'_, '_>, now_ms: i64) -> PyResult<bool> {
+        self.begin(source.collector.py(), now_ms)?;
+        self.case.get().collector.raw.set(&source.collector, false)?;
+        source.begin()
+    }
+
+    /// Collects what is there.
+    fn look<'py>(
+        &self,
+        source: &Source<'_, 'py>,
+        now_ms: i64,
+        deadline_ms: i64,
+        limit: usize,
+    ) -> PyResult<Outcome<'py>> {
+        let py = source.collector.py();
+        if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
+            return Ok(Outcome::Begun);
+        }
+        let added = source.queue.get().shared.added();
+        let attention = self.polls_slots.attention.get(self.polls.bind(py))?;
+        if now_ms >= deadline_ms || !source.is_empty()? {
+            let made = if source.is_usual()? { source.collect(limit)? } else { None };
+            let Some(made) = made else {
+                return Ok(Outcome::Begun);
+            };
+            self.tell(py, now_ms)?;
+            if !made.batch.is_empty() || !made.moved.is_empty() || now_ms >= deadline_ms {
+                self.note(py, &made)?;
+                return Ok(Outcome::Collected(Box::new(made)));
+            }
+        } else {
+            self.tell(py, now_ms)?;
+        }
+        Ok(Outcome::Nothing { added, attention })
+    }
+
+    fn note_idle(&self, py: Python<'_>, waited_ms: i64) -> PyResult<()> {
+        let (slot, measured) = (&self.measured_slots.idle_ms, self.measured.bind(py));
+        slot.set(measured, slot.int(measured)? + waited_ms)
     }
 
     fn now(&self, py: Python<'_>) -> PyResult<Now> {
