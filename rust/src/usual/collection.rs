@@ -491,6 +491,12 @@ impl<'py> Source<'_, 'py> {
         Ok(self.queue.get().is_empty() && self.open.is_empty())
     }
 
+    /// Whether chunks are open, and the last collection has read none of them to its end.
+    pub fn is_inside_chunk(&self) -> PyResult<bool> {
+        let finished = self.of.collector._finished.get(&self.collector)?;
+        Ok(!self.open.is_empty() && finished.cast::<PyList>()?.is_empty())
+    }
+
     /// Whether the last collection was returned, and none is under way.
     pub fn is_published(&self) -> PyResult<bool> {
         let publication = self.of.collector.publication.get(&self.collector)?;

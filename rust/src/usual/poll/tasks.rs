@@ -84,14 +84,18 @@ impl TaskCall {
         let Some(tasks) = &of.tasks else {
             return Ok(None);
         };
+        let Some(source) = of.case.get().source(of.collector.bind(py))? else {
+            return Ok(None);
+        };
+        // First what decides it while there are many records.
+        if !suspended && !source.queue.get().is_empty() || source.is_inside_chunk()? {
+            return Ok(None);
+        }
         let Some(task) = tasks.current(py)? else {
             return Ok(None);
         };
         let cancelled = cancellations(&task)?; // before any signal handler may run
         let now = of.now(py)?;
-        let Some(source) = of.case.get().source(of.collector.bind(py))? else {
-            return Ok(None);
-        };
         let owner = of.owner.bind(py);
         if !of.is_usual(&source, now.ms)?
             || !tasks.lock_slots._holder.is_none(owner)?
