@@ -189,6 +189,7 @@ def test_a_record_takes_one_suspension(read: Read, at_hand: bool) -> None:
             canceller = Canceller(100, "early")
             assert await canceller.attempt(read(reader.consumer)) == [offset]
             assert canceller.suspensions == 1
+            assert (reader.consumer._reading._poller.measured.idle_ms > 0) is not at_hand
             await produced
 
     simulated(test)
