@@ -46,7 +46,7 @@ mod _native {
     #[pymodule_export]
     use crate::transport::tls::config::TlsConfig;
     #[pymodule_export]
-    use crate::usual::{UsualCase, UsualReading};
+    use crate::usual::{TaskCall, UsualCase, UsualReading};
     #[pymodule_export]
     use tandem_kafka_capsule::{ArrowArray, ArrowType};
     #[pymodule_export]

@@ -186,10 +186,12 @@ impl UsualCase {
         if let Some(source) = self.source(&collector)?
             && source.is_usual()?
             && !source.deserializes()?
-            && let Some(mut made) = source.begin()?
-            && source.collect(&mut made, max_records)?
+            && source.begin()?
         {
-            return Ok(made.batch.into_any());
+            let mut made = source.made()?;
+            if source.collect(&mut made, max_records)? {
+                return Ok(made.batch.into_any());
+            }
         }
         collector.call_method1(intern!(py, "collect"), (max_records,))
     }
@@ -297,29 +299,34 @@ impl UsualCase {
 }
 
 impl<'py> Source<'_, 'py> {
-    /// Begins a call, whose records are not published until it ends; returns None if Python must,
+    /// Begins a call, whose records are not published until it ends; returns false if Python must,
     /// because chunks are open.
-    pub fn begin(&self) -> PyResult<Option<Collected<'py>>> {
+    pub fn begin(&self) -> PyResult<bool> {
         if !self.drop_returned()? {
-            return Ok(None);
+            return Ok(false);
         }
+        let publication = bare(self.of.publication.kind.bind(self.collector.py()))?;
+        self.of.publication.done.set(&publication, false)?;
+        self.of.collector.publication.set(&self.collector, &publication)?;
+        Ok(true)
+    }
+
+    /// What the call has made so far: nothing.
+    pub fn made(&self) -> PyResult<Collected<'py>> {
         let (of, py) = (self.of, self.collector.py());
-        let publication = bare(of.publication.kind.bind(py))?;
-        of.publication.done.set(&publication, false)?;
-        of.collector.publication.set(&self.collector, &publication)?;
         let kind = of.batch.kind.bind(py);
         let batch = made_as(kind, kind, &PyTuple::empty(py))?;
         let next_offsets = PyDict::new(py);
         of.batch.next_offsets.set(&batch, &next_offsets)?;
         of.batch.starts.set(&batch, &of.no_starts)?;
-        Ok(Some(Collected {
+        Ok(Collected {
             batch: batch.cast_into()?,
             next_offsets,
             moved: PyList::empty(py),
-            publication,
+            publication: of.collector.publication.get(&self.collector)?,
             seen: self.changes()?,
             returned: Vec::new(),
-        }))
+        })
     }
 
     /// Collects; returns false if Python must add the first chunk, or look at others that are open.
@@ -534,6 +541,12 @@ impl<'py> Source<'_, 'py> {
         Ok(self.queue.get().is_empty() && self.open.is_empty())
     }
 
+    /// Whether chunks are open, and the last collection has read none of them to its end.
+    pub fn is_inside_chunk(&self) -> PyResult<bool> {
+        let finished = self.of.collector._finished.get(&self.collector)?;
+        Ok(!self.open.is_empty() && finished.cast::<PyList>()?.is_empty())
+    }
+
     /// Whether the last collection was returned, and none is under way.
     pub fn is_published(&self) -> PyResult<bool> {
         let publication = self.of.collector.publication.get(&self.collector)?;
@@ -556,7 +569,7 @@ impl<'py> Source<'_, 'py> {
     }
 
     /// Drops the chunks that the last collection has returned; returns whether no other one is open.
-    fn drop_returned(&self) -> PyResult<bool> {
+    pub fn drop_returned(&self) -> PyResult<bool> {
         self.open_taken()?;
         if self.open.is_empty() {
             return Ok(true);

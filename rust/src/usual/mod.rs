@@ -5,4 +5,4 @@ mod collection;
 mod poll;
 
 pub use crate::usual::collection::UsualCase;
-pub use crate::usual::poll::UsualReading;
+pub use crate::usual::poll::{TaskCall, UsualReading};

@@ -1,4 +1,8 @@
-//! The usual `poll()` or iteration of a thread: enters, collects, waits and leaves in one step.
+//! The usual `poll()` or iteration: enters, collects, waits and leaves, for a thread in one step.
+
+mod tasks;
+
+pub use crate::usual::poll::tasks::TaskCall;
 
 use std::time::Duration;
 
@@ -40,7 +44,9 @@ pub struct UsualReading {
     commits_slots: Commits,
     core_slots: Core,
     holding_slots: Holding,
-    owner_slots: Owner,
+    /// None for tasks.
+    owner_slots: Option<Owner>,
+    tasks: Option<tasks::Tasks>,
     process_slots: Process,
     iterated_slots: Iterated,
     measured_slots: Measured,
@@ -74,6 +80,35 @@ pub struct UsualReading {
     interferes: bool,
     /// Makes a `Feed` that deserializes; None if nothing is left to the loop.
     make_feed: Option<Py<PyAny>>,
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy)]
+struct Asked {
+    until_ms: i64,
+    limit: usize,
+    /// Whether Python collects nothing.
+    native: bool,
+}
+
+/// How a look has ended.
+enum Outcome<'py> {
+    Collected,
+    /// Python must go on.
+    Begun,
+    /// There is nothing, until records are added to those counted here, or attention is requested.
+    Nothing {
+        added: u64,
+        attention: Bound<'py, PyAny>,
+    },
+}
+
+/// What a loop was given.
+enum Given {
+    Feed,
+    Nothing,
+    /// Python must look, because something has changed.
+    Changed,
 }
 
 /// The time: `clock.now_ms()`, and the exact one in ms if it is known.
@@ -166,13 +201,17 @@ impl UsualReading {
         let measured = of(poller, "measured")?;
         let polls = of(core, "engine.polls")?;
         let owner = of(core, "_owner")?;
+        let tasks = tasks::Tasks::of(&core.getattr("callers")?, owner.bind(py))?;
+        let owner_kind = owner.bind(py).get_type();
+        let owner_slots = tasks.is_none().then(|| Owner::of(&owner_kind)).transpose()?;
         Ok(UsualReading {
             case,
             reading,
             commits_slots: Commits::of(&commits.bind(py).get_type())?,
             core_slots: Core::of(&core.get_type())?,
             holding_slots: Holding::of(holding)?,
-            owner_slots: Owner::of(&owner.bind(py).get_type())?,
+            owner_slots,
+            tasks,
             process_slots: Process::of(&process.get_type())?,
             iterated_slots: Iterated::of(iterated)?,
             measured_slots: Measured::of(&measured.bind(py).get_type())?,
@@ -221,6 +260,9 @@ impl UsualReading {
             &self.current,
             &self.clock,
         ];
+        if let Some(tasks) = &self.tasks {
+            tasks.traverse(&visit)?;
+        }
         let others = [&self.now_ns, &self.make_feed].into_iter().flatten();
         objects.into_iter().chain(others).try_for_each(|each| visit.call(each))
     }
@@ -237,14 +279,14 @@ impl UsualReading {
             && self.runs.bind(py).len()? == 0
             && let Some(call) = self.enter(py)?
         {
-            let deadline_ms = self.deadline(py, &call.now, timeout)?;
-            let native = !self.interferes;
-            let read = self.read(&call.source, call.now.ms, deadline_ms, limit, native);
+            let until_ms = self.deadline(py, &call.now, timeout)?;
+            let asked = Asked { until_ms, limit, native: !self.interferes };
+            let read = self.read(&call.source, call.now.ms, asked);
             if let Some(made) = read.map_err(|error| self.noted(py, error))? {
                 drop(call);
                 return Ok((made.batch, made.publication).into_pyobject(py)?.into_any());
             }
-            begun = Some(call.hand_over(deadline_ms)?);
+            begun = Some(call.hand_over(until_ms)?);
         }
         let method = intern!(py, "poll");
         run(&self.reading.bind(py).call_method1(method, (timeout_ms, max_records, begun))?)
@@ -261,18 +303,54 @@ impl UsualReading {
             && call.source.is_assigned()?
             && self.drop_returned(py)?
         {
-            let deadline_ms = match self.idle_ms {
+            let until_ms = match self.idle_ms {
                 Some(idle_ms) => self.deadline(py, &call.now, idle_ms)?,
                 None => NO_DEADLINE_MS,
             };
-            let found = self.next_feed(&call, deadline_ms, &follow);
+            let asked = Asked { until_ms, limit: self.run, native: self.feeds() };
+            let found = self.next_feed(&call, asked, &follow);
             if let Some(found) = found.map_err(|error| self.noted(py, error))? {
                 return Ok(found.into_pyobject(py)?.to_owned().into_any());
             }
-            begun = Some(call.hand_over(deadline_ms)?);
+            begun = Some(call.hand_over(until_ms)?);
         }
         let method = intern!(py, "find_feed");
         run(&self.reading.bind(py).call_method1(method, (follow, begun))?)
+    }
+
+    /// Begins a `poll()` of the current task. None if Python must, or if the task must be suspended
+    /// first: records are at hand, or there is no time to wait.
+    fn begin_poll<'py>(
+        slf: &Bound<'py, Self>,
+        timeout_ms: Bound<'py, PyAny>,
+        max_records: Bound<'py, PyAny>,
+        suspended: bool,
+    ) -> PyResult<Option<Bound<'py, TaskCall>>> {
+        let this = slf.get();
+        match this.limits(&timeout_ms, &max_records) {
+            Some((timeout, limit)) if this.runs.bind(slf.py()).len()? == 0 => {
+                let asked = Asked { until_ms: 0, limit, native: !this.interferes };
+                TaskCall::begin(slf, Some(timeout), asked, None, suspended)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The same for `find_feed`.
+    fn begin_feed<'py>(
+        slf: &Bound<'py, Self>,
+        follow: Bound<'py, PyAny>,
+        suspended: bool,
+    ) -> PyResult<Option<Bound<'py, TaskCall>>> {
+        let this = slf.get();
+        let asked = Asked { until_ms: 0, limit: this.run, native: this.feeds() };
+        TaskCall::begin(slf, this.idle_ms, asked, Some(follow), suspended)
+    }
+
+    /// Drops what iteration has returned; returns false if it has not returned everything.
+    #[pyo3(name = "drop_returned")]
+    fn drop_returned_for(&self, py: Python<'_>) -> PyResult<bool> {
+        self.drop_returned(py)
     }
 }
 
@@ -337,8 +415,11 @@ impl UsualReading {
         if !self.is_usual(&source, now.ms)? {
             return Ok(None);
         }
+        let Some(owner_slots) = &self.owner_slots else {
+            return Ok(None);
+        };
         let reader = self.current.bind(py).call0()?;
-        let lock = self.owner_slots._lock.get(self.owner.bind(py))?;
+        let lock = owner_slots._lock.get(self.owner.bind(py))?;
         if !lock.call_method1(intern!(py, "acquire"), (false,))?.is_truthy()? {
             return Ok(None);
         }
@@ -372,39 +453,58 @@ impl UsualReading {
     fn next_feed<'py>(
         &self,
         call: &Call<'_, 'py>,
-        deadline_ms: i64,
+        asked: Asked,
         follow: &Bound<'py, PyAny>,
     ) -> PyResult<Option<bool>> {
-        let (py, case) = (follow.py(), self.case.get());
+        let py = follow.py();
         let mut now_ms = call.now.ms;
-        let native = !self.interferes || self.make_feed.is_some();
         loop {
-            let read = self.read(&call.source, now_ms, deadline_ms, self.run, native)?;
-            let Some(made) = read else { return Ok(None) };
-            let mut first = None;
-            for each in &made.returned {
-                let feed = match &self.make_feed {
-                    Some(make) => make.bind(py).call1((&each.records,))?.cast_into::<Feed>()?,
-                    None => Bound::new(py, Feed::of(&each.records, None)?)?,
-                };
-                self.add_run(&each.state, &feed)?;
-                first = first.or(Some(feed));
+            let Some(made) = self.read(&call.source, now_ms, asked)? else { return Ok(None) };
+            match self.give(&call.source, &made, follow)? {
+                Given::Feed => return Ok(Some(true)),
+                Given::Changed => return Ok(None),
+                Given::Nothing => {}
             }
-            // Runs have their own positions. This store moves the partitions without records.
-            case.publication.done.set(&made.publication, true)?;
             now_ms = self.now(py)?.ms;
-            // Invariant: no other state of a partition than the one before is seen.
-            if !call.source.changes()?.is(&made.seen) {
-                return Ok(None);
-            }
-            if let Some(feed) = first {
-                follow.call1((feed, &self.changes, &made.seen))?;
-                return Ok(Some(true));
-            }
-            if now_ms >= deadline_ms {
+            if now_ms >= asked.until_ms {
                 return Ok(Some(false));
             }
         }
+    }
+
+    /// Whether no code of the user looks at records before a loop has them.
+    fn feeds(&self) -> bool {
+        !self.interferes || self.make_feed.is_some()
+    }
+
+    /// Gives what was collected to a loop.
+    fn give<'py>(
+        &self,
+        source: &Source<'_, 'py>,
+        made: &Collected<'py>,
+        follow: &Bound<'py, PyAny>,
+    ) -> PyResult<Given> {
+        let (py, case) = (follow.py(), self.case.get());
+        let mut first = None;
+        for Returned { state, records, .. } in &made.returned {
+            let feed = match &self.make_feed {
+                Some(make) => make.bind(py).call1((records,))?.cast_into::<Feed>()?,
+                None => Bound::new(py, Feed::of(records, None)?)?,
+            };
+            self.add_run(state, &feed)?;
+            first = first.or(Some(feed));
+        }
+        // Runs have their own positions. This store moves the partitions without records.
+        case.publication.done.set(&made.publication, true)?;
+        // Invariant: no other state of a partition than the one before is seen.
+        if !source.changes()?.is(&made.seen) {
+            return Ok(Given::Changed);
+        }
+        let Some(feed) = first else {
+            return Ok(Given::Nothing);
+        };
+        follow.call1((feed, &self.changes, &made.seen))?;
+        Ok(Given::Feed)
     }
 
     /// Lets a feed say how far the records of a partition were returned, as `Iteration.add` does.
@@ -423,52 +523,78 @@ impl UsualReading {
         Ok(())
     }
 
-    /// Waits for records, and collects them if `native`; returns None if Python must go on.
+    /// Waits for records and collects them; returns None if Python must go on.
     fn read<'py>(
         &self,
         source: &Source<'_, 'py>,
         mut now_ms: i64,
-        deadline_ms: i64,
-        limit: usize,
-        native: bool,
+        asked: Asked,
     ) -> PyResult<Option<Collected<'py>>> {
         let py = source.collector.py();
-        self.measure(py, now_ms)?;
-        self.case.get().collector.raw.set(&source.collector, native && self.interferes)?;
-        let Some(mut made) = source.begin()? else { return Ok(None) };
+        if !self.start(source, now_ms, asked)? {
+            return Ok(None);
+        }
+        let mut made = source.made()?;
         loop {
-            if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
-                return Ok(None);
-            }
-            let added = source.queue.get().shared.added();
-            let polls = self.polls.bind(py);
-            let attention = self.polls_slots.attention.get(polls)?;
-            if now_ms >= deadline_ms || !source.is_empty()? {
-                if !native || !source.is_usual()? || !source.collect(&mut made, limit)? {
-                    return Ok(None);
-                }
-                self.tell(source, now_ms)?;
-                if !made.batch.is_empty() || !made.moved.is_empty() || now_ms >= deadline_ms {
-                    self.note(py, &made)?;
-                    return Ok(Some(made));
-                }
-            } else {
-                self.tell(source, now_ms)?;
-            }
+            let (added, attention) = match self.look(source, &mut made, now_ms, asked)? {
+                Outcome::Collected => return Ok(Some(made)),
+                Outcome::Begun => return Ok(None),
+                Outcome::Nothing { added, attention } => (added, attention),
+            };
             let Some(notifier) = &self.notifier else {
                 return Ok(None);
             };
-            let wait_ms = (deadline_ms - now_ms).min(self.interval_ms);
+            let wait_ms = (asked.until_ms - now_ms).min(self.interval_ms);
             notifier.get().wait_until(py, Duration::from_millis(wait_ms as u64), || {
-                let asked = self.polls_slots.attention.get(polls)?;
-                Ok(source.queue.get().shared.added() != added || !asked.is(&attention))
+                let now = self.polls_slots.attention.get(self.polls.bind(py))?;
+                Ok(source.queue.get().shared.added() != added || !now.is(&attention))
             })?;
             let began_ms = now_ms;
             now_ms = self.now(py)?.ms;
-            let (slot, measured) = (&self.measured_slots.idle_ms, self.measured.bind(py));
-            let idle_ms = slot.int(measured)? + now_ms - began_ms;
-            slot.set(measured, idle_ms)?;
+            self.note_idle(py, now_ms - began_ms)?;
         }
+    }
+
+    /// Begins to read; returns false if Python must.
+    fn start(&self, source: &Source<'_, '_>, now_ms: i64, asked: Asked) -> PyResult<bool> {
+        self.measure(source.collector.py(), now_ms)?;
+        self.case.get().collector.raw.set(&source.collector, asked.native && self.interferes)?;
+        source.begin()
+    }
+
+    /// Collects what is there.
+    fn look<'py>(
+        &self,
+        source: &Source<'_, 'py>,
+        made: &mut Collected<'py>,
+        now_ms: i64,
+        asked: Asked,
+    ) -> PyResult<Outcome<'py>> {
+        let py = source.collector.py();
+        if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
+            return Ok(Outcome::Begun);
+        }
+        let added = source.queue.get().shared.added();
+        let attention = self.polls_slots.attention.get(self.polls.bind(py))?;
+        let over = now_ms >= asked.until_ms;
+        if over || !source.is_empty()? {
+            if !asked.native || !source.is_usual()? || !source.collect(made, asked.limit)? {
+                return Ok(Outcome::Begun);
+            }
+            self.tell(source, now_ms)?;
+            if over || !made.batch.is_empty() || !made.moved.is_empty() {
+                self.note(py, made)?;
+                return Ok(Outcome::Collected);
+            }
+        } else {
+            self.tell(source, now_ms)?;
+        }
+        Ok(Outcome::Nothing { added, attention })
+    }
+
+    fn note_idle(&self, py: Python<'_>, waited_ms: i64) -> PyResult<()> {
+        let (slot, measured) = (&self.measured_slots.idle_ms, self.measured.bind(py));
+        slot.set(measured, slot.int(measured)? + waited_ms)
     }
 
     fn now(&self, py: Python<'_>) -> PyResult<Now> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
 
@@ -11,7 +12,7 @@ from typing_extensions import Unpack
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, sealed
 from tandem_kafka.config.described import described
 from tandem_kafka.consumer.aio.starting import Startable
-from tandem_kafka.consumer.aio.streams import FedLoop, Stream, handed_out, uncancelled
+from tandem_kafka.consumer.aio.streams import FedLoop, Stream, usually
 from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.consumer.arguments import check_limit, check_names, check_wait
 from tandem_kafka.consumer.methods.awaitable_methods import AwaitableMethods
@@ -110,7 +111,7 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
 
     async def _start(self, runtime: Runtime, tasks: Tasks, transport: Any) -> None:
         parts = ConsumerParts(self._config, runtime, tasks, transport)
-        self._loop = FedLoop(parts.reading)
+        self._loop = FedLoop(parts.reading, tasks)
         await self._begin(parts, self._topics)
 
     async def close(
@@ -174,7 +175,14 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
         """
         reading = self._reading
         wait_ms = ENDLESS_MS if timeout_ms is None else timeout_ms
-        return await handed_out(lambda: reading.poll(wait_ms, max_records))
+        limits = wait_ms, max_records
+        begin = None if reading.usual is None else partial(reading.usual.begin_poll, *limits)
+        read = partial(reading.poll, *limits)
+        found, publication = await usually(self._tasks, begin, read)
+        # Invariant: this store moves all positions. No wait follows, where a cancellation could
+        # arrive.
+        publication.done = True
+        return found
 
     def __aiter__(self) -> Self:
         """Iterate over records.
@@ -189,7 +197,7 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
         loop = self._loop
         record: ConsumerRecord[KeyT, ValueT] | None = next(loop, None)
         while record is None:
-            if not await uncancelled(loop.find_feed):
+            if not await loop.find_feed():
                 raise StopAsyncIteration
             record = next(loop, None)
         return record

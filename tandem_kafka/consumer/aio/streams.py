@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, NoReturn, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
+from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.consumer.reading.iteration import Loop
 from tandem_kafka.consumer.reading.publication import Publication
-from tandem_kafka.consumer.reading.reading import Reading
+from tandem_kafka.consumer.reading.reading import Begun, Reading
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import TaskCall
 
 T = TypeVar("T")
 
@@ -16,26 +21,71 @@ T = TypeVar("T")
 class FedLoop(Loop):
     """Returns records that are at hand, without waiting; it ends where a wait would begin."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, tasks: Tasks) -> None:
         self._reading = reading
+        self._tasks = tasks
 
     def _find_feed(self) -> None:
+        usual = self._reading.usual
+        if usual is not None and usual.drop_returned():
+            raise StopIteration
         if not self._reading.follow_ready(self._follow):
             raise StopIteration
 
-    async def find_feed(self) -> bool:
+    def find_feed(self) -> Awaitable[bool]:
         """Wait for the next record; return False if iteration ends."""
-        return await self._reading.find_feed(self._follow)
+        reading, follow = self._reading, self._follow
+        begin = None if reading.usual is None else partial(reading.usual.begin_feed, follow)
+        return usually(self._tasks, begin, partial(reading.find_feed, follow))
 
 
-async def uncancelled(read: Callable[[], Awaitable[T]]) -> T:
+async def usually(
+    tasks: Tasks,
+    begin: Callable[[bool], TaskCall | None] | None,
+    read: Callable[[Begun | None], Awaitable[T]],
+) -> T:
+    """Read in the usual way, if that has one, or as `uncancelled` does.
+
+    Args:
+        tasks: The callers.
+        begin: Begins the usual call. It is told whether the task was suspended.
+        read: Reads in all cases. It goes on with a call that has begun, if there is one.
+    """
+    call = None
+    if begin is not None:
+        call = begin(False)
+        if call is None:
+            await asyncio.sleep(0)  # as in `uncancelled`
+            call = begin(True)
+    if call is None:
+        return await uncancelled(lambda: read(None), suspended=begin is not None)
+    begun = await tasks.complete(call)
+    if call.result is not None:
+        result: T = call.result
+        return result
+
+    def go_on() -> Awaitable[T]:
+        nonlocal begun
+        first, begun = begun, None
+        return read(first)
+
+    return await uncancelled(go_on, suspended=call.suspended)
+
+
+async def uncancelled(read: Callable[[], Awaitable[T]], *, suspended: bool = False) -> T:
     """Let other tasks run, then read; read again if the user's code cancelled the task meanwhile.
 
     A deserializer, callback or interceptor may cancel the task that it runs in. asyncio drops the
     result of a task that ends before it has received its cancellation.
+
+    Args:
+        read: Reads.
+        suspended: Whether the task has just let others run.
     """
     while True:
-        await asyncio.sleep(0)  # receives a cancellation; also, records may always be at hand
+        if not suspended:
+            await asyncio.sleep(0)  # receives a cancellation; also, records may always be at hand
+        suspended = False
         requests = _cancellations()
         found = await read()
         if _cancellations() == requests:
@@ -45,14 +95,6 @@ async def uncancelled(read: Callable[[], Awaitable[T]]) -> T:
 def _cancellations() -> int:
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
-
-
-async def handed_out(read: Callable[[], Awaitable[tuple[T, Publication]]]) -> T:
-    """Return what was read, and move the positions."""
-    found, publication = await uncancelled(read)
-    # Invariant: this store moves all positions. No wait follows, where a cancellation could arrive.
-    publication.done = True
-    return found
 
 
 class Stream(Generic[T]):
@@ -72,7 +114,7 @@ class Stream(Generic[T]):
         if found is None:
             raise StopAsyncIteration
         result, publication = found
-        publication.done = True  # as in `handed_out`
+        publication.done = True  # as in `poll()`
         return result
 
     def __iter__(self) -> NoReturn:

@@ -10,12 +10,16 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tandem_kafka.consumer.aio.alarms import Alarm, alarm_for
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Clock, Driver
 from tandem_kafka.runtime.callers import Held, Inside, OtherHolder
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import TaskCall
+    from tandem_kafka.consumer.reading.reading import Begun
 
 T = TypeVar("T")
 
@@ -39,10 +43,12 @@ def running_loop() -> asyncio.AbstractEventLoop:
 class TaskLock:
     """A reentrant lock that rejects other tasks."""
 
+    __slots__ = ("_entries", "_holder", "_tasks")
+
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._holder: Any = None
-        self._entries: set[Entry] = set()
+        self._entries: set[Entry | TaskCall] = set()
 
     def acquire(self) -> Held | None:
         """Return the acquired lock, or None if another task holds it."""
@@ -175,6 +181,27 @@ class Tasks:
                     return False
                 await self._sleep(alarm, left_ms)
         finally:
+            alarm.disarm()
+
+    async def complete(self, call: TaskCall) -> Begun | None:
+        """Suspend until a call that has begun need not wait any more.
+
+        Returns:
+            What Python needs to go on; None if there is a result, or the task was cancelled.
+
+        Raises:
+            asyncio.CancelledError: The task was cancelled.
+        """
+        alarm = self._alarm
+        try:
+            alarm.arm()
+            while (left_ms := call.step()) is not None:
+                await (alarm.sleep(left_ms) if left_ms else asyncio.sleep(0))
+                alarm.arm()
+            goes_on = call.result is None and call.suspended
+            return call.hand_over() if goes_on else None
+        finally:
+            call.leave()
             alarm.disarm()
 
     async def _sleep(self, alarm: Alarm, left_ms: int) -> None:

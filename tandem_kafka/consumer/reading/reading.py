@@ -32,6 +32,8 @@ from tandem_kafka.state.subscription import SubscriptionKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tandem_kafka._native import UsualReading
+
 
 log = client_logger(__name__)
 
@@ -94,7 +96,9 @@ class Reading(WithCore):
         #: `poll()` and `find_feed()` for threads, whose functions must be guarded.
         self.poll_now: PollNow = lambda *limits: run(self.poll(*limits))
         self.find_feed_now: FindFeedNow = lambda follow: run(self.find_feed(follow))
-        if usual_case is not None and not (core.callers.cancellable or green.library()):
+        #: Begins the calls of tasks; None if Python must.
+        self.usual: UsualReading | None = None
+        if usual_case is not None and not green.library():
             usual = native.UsualReading(  # type: ignore[union-attr]
                 usual_case,
                 self,
@@ -112,7 +116,10 @@ class Reading(WithCore):
                 interferes,
                 self.iteration.feed if self._loop_deserializes else None,
             )
-            self.poll_now, self.find_feed_now = usual.poll, usual.find_feed
+            if core.callers.cancellable:
+                self.usual = usual
+            else:
+                self.poll_now, self.find_feed_now = usual.poll, usual.find_feed
 
     async def poll(
         self, timeout_ms: float, max_records: int | None, begun: Begun | None = None
