@@ -79,6 +79,8 @@ class Feed:
 
     @property
     def given(self) -> int: ...
+    @property
+    def stopped(self) -> bool: ...
     def __init__(
         self,
         records: Sequence[ConsumerRecord],
@@ -96,7 +98,13 @@ class Loop:
     def __iter__(self) -> Self: ...
     def __next__(self) -> ConsumerRecord: ...
     def _find_feed(self) -> None: ...
-    def _follow(self, feed: Feed, changes: object, seen: int) -> None: ...
+    def _follow(
+        self,
+        feed: Feed,
+        changes: object,
+        seen: object,
+        until: tuple[Callable[[], int], int] | None = None,
+    ) -> None: ...
 
 def deserialize(
     records: Records,

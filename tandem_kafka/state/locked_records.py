@@ -178,6 +178,7 @@ class LockedRecords:
         for run in self.handed():
             if run.is_over(now_ms):
                 run.forgotten = True
+                run.partition.fed[1].stop()
                 self._handed.pop(run, None)
                 # Invariant: after the flag, which other threads look at after they acknowledge.
                 self._acknowledged += run.take_done()

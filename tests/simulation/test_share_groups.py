@@ -313,7 +313,7 @@ def test_another_thread_cannot_poll_until_records_are_returned(
     with sharing("other thread", brokers=1) as (_, start):
         consumer, found = start("implicit"), list[Any]()
         assert next(consumer).offset == 0
-        batch_of, record_of = consumer._batch_of, consumer._record_of
+        batch_of, iterated = consumer._batch_of, consumer._iterated
 
         def poll() -> None:
             try:
@@ -321,14 +321,14 @@ def test_another_thread_cannot_poll_until_records_are_returned(
             except ConcurrentModificationError as error:
                 found.append(error)
 
-        def returning(given: Any) -> Any:
+        def returning(*given: Any) -> Any:
             monkeypatch.undo()
             thread = threading.Thread(target=poll)
             thread.start()
             thread.join()
-            return record_of(given) if iterates else batch_of(given)
+            return iterated(*given) if iterates else batch_of(*given)
 
-        monkeypatch.setattr(consumer, "_record_of" if iterates else "_batch_of", returning)
+        monkeypatch.setattr(consumer, "_iterated" if iterates else "_batch_of", returning)
         mine = [next(consumer)] if iterates else consumer.poll(1_000)[TP]
         assert mine[0].offset == 1
         assert isinstance(found.pop(), ConcurrentModificationError)

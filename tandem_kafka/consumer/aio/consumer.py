@@ -186,10 +186,10 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
 
     async def __anext__(self) -> ConsumerRecord[KeyT, ValueT]:
         """Return the next record."""
-        loop = self._loop
+        reading, loop = self._reading, self._loop
         record: ConsumerRecord[KeyT, ValueT] | None = next(loop, None)
         while record is None:
-            if not await uncancelled(loop.find_feed):
+            if not await uncancelled(lambda: reading.find_feed(loop.follow)):
                 raise StopAsyncIteration
             record = next(loop, None)
         return record

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, NoReturn, Self, TypeVar
+from typing import Generic, NoReturn, Protocol, Self, TypeVar
 
-from tandem_kafka.consumer.reading.iteration import Loop
+from tandem_kafka.consumer.reading.iteration import Follow, Loop
 from tandem_kafka.consumer.reading.publication import Publication
-from tandem_kafka.consumer.reading.reading import Reading
 
 T = TypeVar("T")
+
+
+class Feeding(Protocol):
+    """Has the feeds of a loop."""
+
+    def follow_ready(self, follow: Follow) -> bool:
+        """Give the loop the next feed if it is at hand; wait for nothing."""
+        ...
 
 
 class FedLoop(Loop):
     """Returns records that are at hand, without waiting; it ends where a wait would begin."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Feeding) -> None:
         self._reading = reading
 
-    def _find_feed(self) -> None:
-        if not self._reading.follow_ready(self._follow):
-            raise StopIteration
+    @property
+    def follow(self) -> Follow:
+        """What gives this loop a feed."""
+        return self._follow
 
-    async def find_feed(self) -> bool:
-        """Wait for the next record; return False if iteration ends."""
-        return await self._reading.find_feed(self._follow)
+    def _find_feed(self) -> None:
+        if not self._reading.follow_ready(self.follow):
+            raise StopIteration
 
 
 async def uncancelled(read: Callable[[], Awaitable[T]]) -> T:

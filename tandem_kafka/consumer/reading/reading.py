@@ -13,7 +13,7 @@ from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.reading.fetch_collector import FetchCollector, usual_case
 from tandem_kafka.consumer.reading.interceptors import Interceptors
-from tandem_kafka.consumer.reading.iteration import Feed, IteratedRecords, Iteration
+from tandem_kafka.consumer.reading.iteration import Follow, IteratedRecords, Iteration
 from tandem_kafka.consumer.reading.poller import Poller
 from tandem_kafka.consumer.reading.publication import Publication
 from tandem_kafka.consumer.reading.records import ConsumerRecords
@@ -26,7 +26,6 @@ from tandem_kafka.runtime.callers import Held, run
 from tandem_kafka.runtime.clock import MonotonicClock
 from tandem_kafka.runtime.native import native
 from tandem_kafka.runtime.process import PROCESS
-from tandem_kafka.state.partition import Changes
 from tandem_kafka.state.subscription import SubscriptionKind
 
 if TYPE_CHECKING:
@@ -50,10 +49,7 @@ _ARROW_BYTES = 8 << 20
 
 #: `Reading.poll` and `Reading.find_feed`, which are run to their ends.
 PollNow = Callable[[float, int | None], tuple[ConsumerRecords[Any, Any], Publication]]
-FindFeedNow = Callable[["Follow"], bool]
-
-#: Gives the loop a feed, and the count of changes at which it was checked.
-Follow = Callable[[Feed, Changes, int], None]
+FindFeedNow = Callable[[Follow], bool]
 
 
 class Reading(WithCore):

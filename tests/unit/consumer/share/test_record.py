@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tandem_kafka import ConsumerRecord, ShareRecord
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.iteration import Feed, Loop, feed_of
 from tandem_kafka.consumer.share.record import ShareRecords
 from tandem_kafka.consumer.share.unpacking import Chunk, Unpacker
 from tandem_kafka.state.locked_records import LockedRecords
@@ -19,6 +21,7 @@ from tandem_kafka.state.locks import (
     AcknowledgeType,
     LockedPartition,
 )
+from tandem_kafka.state.polls import Polls
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.clock import SimClock
 from tests.unit.records.making import Rec, batch
@@ -54,6 +57,18 @@ def offsets(records: Any) -> list[int]:
     return [record.offset for record in records]
 
 
+def fed(feed: Feed) -> Iterator[Any]:
+    """Yield what a loop gets."""
+    polls = Polls()
+
+    def find_feed(loop: Any) -> None:
+        if feed.given == len(feed):
+            raise StopIteration
+        loop._follow(feed, polls, polls.count)
+
+    return type("Consumer", (Loop,), {"_find_feed": find_feed})()  # type: ignore[no-any-return]
+
+
 def test_they_are_locked_records_with_the_fields_of_others(records: Any) -> None:
     assert len(records) == COUNT
     for at, record in enumerate(records):
@@ -80,23 +95,26 @@ def test_deserialized_records_are_locked_too() -> None:
     made = chunk.made(2, 5)
     assert [record.value["number"] for record in made] == [2, 3, 4]
     assert [type(record) for record in made] == [ShareRecord] * 3
-    assert chunk.made_one(7).value == {"number": 7}
+    feed = feed_of(chunk.made(7, 9))
+    assert [record.value for record in fed(feed)] == [{"number": 7}, {"number": 8}]
 
 
-def test_one_by_one_each_offset_comes_once_and_any_can_be_next(chunk: Chunk) -> None:
-    assert offsets(map(chunk.made_one, range(COUNT))) == list(range(COUNT))
-    assert offsets(map(chunk.made_one, [2, 3, 3, 4, 0, 9])) == [2, 3, 3, 4, 0, 9]
-    assert chunk.made_one(1).is_locked
+def test_a_feed_gives_locked_records_and_only_those_that_nobody_holds_again(chunk: Chunk) -> None:
+    held = list(fed(feed_of(chunk.made(2, COUNT))))
+    assert offsets(held) == list(range(2, COUNT))
+    assert {type(record) for record in held} == {ShareRecord}
+    held[0].accept()
+    assert [record.is_locked for record in held] == [False] + [True] * (COUNT - 3)
 
 
 def test_a_loop_can_use_its_object_again_so_nothing_can_be_stored_in_it(chunk: Chunk) -> None:
-    record = chunk.made_one(0)
+    record = chunk.made(0, 1)[0]
     with pytest.raises(AttributeError, match="cannot have the attribute 'seen'"):
         record.seen = True
 
 
 def test_a_record_with_another_value_has_the_same_lock(chunk: Chunk) -> None:
-    decoded = chunk.made_one(3)._replace(value={"a": 1})
+    decoded = chunk.made(3, 4)[0]._replace(value={"a": 1})
     assert (type(decoded), decoded.value, decoded.offset) == (ShareRecord, {"a": 1}, 3)
     decoded.accept()
     [made] = chunk.run.partition.owner.take_acknowledgements()
@@ -107,7 +125,7 @@ def test_a_record_with_another_value_has_the_same_lock(chunk: Chunk) -> None:
     "copied", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))]
 )
 def test_copies_have_no_lock(chunk: Chunk, copied: Any) -> None:
-    record = chunk.made_one(0)
+    record = chunk.made(0, 1)[0]
     assert type(copied(record)) is ConsumerRecord
     assert copied(record) == record
 
