@@ -92,6 +92,15 @@ class Feed:
     def place_of(self, index: int) -> tuple[int, int]: ...
     def stop(self) -> None: ...
 
+class Accepting:
+    """See `tandem_kafka.consumer.share.record.PythonAccepting`."""
+
+    def accept(self) -> None: ...
+    @staticmethod
+    def _learn(
+        run: type, partition: type, owner: type, process: object, not_fed: object
+    ) -> None: ...
+
 class Loop:
     """See `tandem_kafka.consumer.reading.iteration.PythonLoop`."""
 

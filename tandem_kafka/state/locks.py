@@ -133,7 +133,7 @@ class _EmptyFeed:
 
 #: The offset of the first record of a feed, and the feed.
 Fed = tuple[int, Feed]
-_NOT_FED: Final[Fed] = (0, _EmptyFeed())
+NOT_FED: Final[Fed] = (0, _EmptyFeed())
 
 
 class LockedPartition:
@@ -199,7 +199,7 @@ class LockedPartition:
         self.renewed_until_ms = 0
         self.lost = False
         self._claimed = min((first for first, _, _ in ranges), default=0)
-        self.fed = _NOT_FED
+        self.fed = NOT_FED
         self.stop = max((last for _, last, _ in ranges), default=-1) + 1
         #: For each claim its first offset, and the offset after its last; None once withdrawn.
         self._claims: dict[int, int | None] = {}
@@ -234,7 +234,7 @@ class LockedPartition:
     def end_feed(self) -> None:
         """Note what a feed, which was stopped, has claimed."""
         self._claimed = self.given
-        self.fed = _NOT_FED
+        self.fed = NOT_FED
 
     def lose(self) -> None:
         """Note that the locks ended: the application gets no more of them."""
@@ -371,7 +371,7 @@ class LockedRun:
     ) -> None:
         self.partition = partition
         self.first = self._accepted = first
-        self.fed = _NOT_FED
+        self.fed = NOT_FED
         self.last = last
         self.delivery_count = delivery_count
         self.done: dict[int, int] = {}
@@ -415,7 +415,7 @@ class LockedRun:
         """Note what a feed, which was stopped, has claimed and accepted."""
         self.partition.end_feed()
         self._accepted = self.accepted
-        self.fed = _NOT_FED
+        self.fed = NOT_FED
 
     @property
     def given(self) -> int:

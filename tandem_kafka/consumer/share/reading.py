@@ -10,7 +10,7 @@ from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.reading.deserializers import Deserializers
-from tandem_kafka.consumer.reading.iteration import Follow, Until
+from tandem_kafka.consumer.reading.iteration import Follow
 from tandem_kafka.consumer.share.columns import Columns, first_of
 from tandem_kafka.consumer.share.handing import Fed, Given, Handing
 from tandem_kafka.consumer.share.poller import SharePoller
@@ -19,7 +19,7 @@ from tandem_kafka.consumer.share.unpacking import Chunk
 from tandem_kafka.errors import ConsumerClosedError, RecordDeserializationError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.records import Undecodable
-from tandem_kafka.runtime.clock import MonotonicClock
+from tandem_kafka.runtime.clock import nanoseconds_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,10 +120,7 @@ class ShareReading:
         return True
 
     def _follow(self, follow: Follow, fed: Fed) -> None:
-        clock, until_ms = self._core.clock, fed.until_ms
-        until: Until = (clock.now_ms, until_ms)
-        if isinstance(clock, MonotonicClock):
-            until = clock.now_ns, until_ms * 1_000_000
+        until = nanoseconds_of(self._core.clock), fed.until_ms * 1_000_000
         follow(fed.feed, self._core.engine.polls, self._poller.attention, until)
 
     async def _next(self) -> Given | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,10 +16,20 @@ from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.reading.iteration import Feed, Loop, feed_of
 from tandem_kafka.consumer.share.record import ShareRecords
 from tandem_kafka.consumer.share.unpacking import Chunk, Unpacker
+from tandem_kafka.errors import (
+    ForkedConsumerError,
+    IllegalStateError,
+    KafkaError,
+    RecordLockLostError,
+)
+from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime.clock import MonotonicClock
+from tandem_kafka.runtime.native import native
 from tandem_kafka.state.locked_records import LockedRecords
 from tandem_kafka.state.locks import (
     AcknowledgeType,
     LockedPartition,
+    LockedRun,
 )
 from tandem_kafka.state.polls import Polls
 from tandem_kafka.types import TopicPartition
@@ -27,12 +37,13 @@ from tandem_kafka_testing.clock import SimClock
 from tests.unit.records.making import Rec, batch
 
 COUNT = 10
+RELEASE = AcknowledgeType.RELEASE
 DATA = batch([Rec(value=f"{number}".encode(), key=b"k") for number in range(COUNT)])
 
 
-def chunk_of(**options: Any) -> Chunk:
+def chunk_of(clock: Clock | None = None, **options: Any) -> Chunk:
     """Return the chunk of a response, which the application has claimed."""
-    owner = LockedRecords(SimClock())
+    owner = LockedRecords(clock or SimClock())
     ranges = ((0, COUNT - 1, 3),)
     locked = LockedPartition(TopicPartition("t", 0), uuid.uuid4(), 1, DATA, ranges, owner)
     locked.lock_ms = 30_000
@@ -105,6 +116,79 @@ def test_a_feed_gives_locked_records_and_only_those_that_nobody_holds_again(chun
     assert {type(record) for record in held} == {ShareRecord}
     held[0].accept()
     assert [record.is_locked for record in held] == [False] + [True] * (COUNT - 3)
+
+
+#: What makes an acknowledgement unusual, and the error that it raises.
+UNUSUAL: dict[str, tuple[Callable[[LockedRun, LockedRecords], object], type[KafkaError]]] = {
+    "too late": (lambda run, _: setattr(run, "sure_until_ms", 0), RecordLockLostError),
+    "lost": (lambda run, _: run.partition.lose(), RecordLockLostError),
+    "locked again": (lambda run, _: run.end_locks(1, 1), RecordLockLostError),
+    "forgotten": (lambda _, owner: owner.forget_ended(1 << 40), RecordLockLostError),
+    "accepted by another call": (lambda run, _: setattr(run, "accepted", 2), IllegalStateError),
+    "released": (lambda run, owner: owner.acknowledge(run, 1, RELEASE), IllegalStateError),
+    "a fork": (lambda _, owner: setattr(owner, "_pid", -1), ForkedConsumerError),
+    "a feed": (lambda run, _: run.begin_feed(0, Given(3), 0, accepts=True), IllegalStateError),
+}
+
+
+class Given(NamedTuple):
+    """A feed that has given records."""
+
+    given: int
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("how", ["accept", "release"])
+@pytest.mark.parametrize("case", UNUSUAL)
+def test_a_record_is_not_accepted_if_something_is_unusual(case: str, how: str) -> None:
+    happens, error = UNUSUAL[case]
+    chunk = chunk_of()
+    first, second = chunk.made(0, 2)
+    first.accept()  # the network thread knows from here on that it must look
+    happens(chunk.run, chunk.run.partition.owner)
+    with pytest.raises(error):
+        getattr(second, how)()
+
+
+def test_the_network_thread_is_told_of_an_acknowledgement_once_it_has_looked(chunk: Chunk) -> None:
+    owner, told = chunk.run.partition.owner, list[int]()
+    owner.notice = lambda: told.append(len(chunk.run.done))
+    records = chunk.made(0, 4)
+    for each in records[:3]:
+        each.accept()
+    assert told == [1]
+    assert [(made.first, made.last) for made in owner.take_acknowledgements()] == [(0, 2)]
+    records[3].accept()
+    assert told == [1, 4]
+
+
+def test_an_acknowledgement_takes_the_time_of_the_clock() -> None:
+    for clock in (SimClock(), MonotonicClock()):
+        chunk = chunk_of(clock)
+        chunk.run.sure_until_ms = chunk.run.ends_ms = clock.now_ms() + 60_000
+        first, second, third = chunk.made(0, 3)
+        first.accept()
+        second.accept()
+        chunk.run.sure_until_ms = chunk.run.ends_ms = clock.now_ms()
+        with pytest.raises(RecordLockLostError):
+            third.accept()
+        assert list(chunk.run.done) == [0, 1]
+
+
+@pytest.mark.skipif(native is None, reason="the Python implementation has one way")
+def test_usually_a_record_is_accepted_without_python_code(
+    chunk: Chunk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = chunk.made(0, 2)
+    first.accept()
+    monkeypatch.setattr(chunk.run.partition.owner, "acknowledge", None)
+    second.accept()
+    monkeypatch.undo()
+    assert not second.is_locked
+    with pytest.raises(IllegalStateError):
+        second.accept()
 
 
 def test_a_loop_can_use_its_object_again_so_nothing_can_be_stored_in_it(chunk: Chunk) -> None:
