@@ -305,6 +305,19 @@ def test_a_deserializer_cannot_poll() -> None:
         assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
 
 
+def test_an_unclosed_loop_ends_its_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sharing("unclosed", brokers=1, count=400) as (simulation, start):
+        consumer = start("implicit")
+        while consumer._parts.records.waiting() < 8:
+            next(consumer)
+            simulation.sleep(1)
+        next(consumer)
+        assert consumer._parts.poller.fed() is not None
+        monkeypatch.setattr("tandem_kafka.consumer.share.consumer.stop_unclosed", lambda *_: True)
+        consumer.__del__()
+        assert consumer._parts.poller.fed() is None
+
+
 @pytest.mark.parametrize("iterates", [False, True])
 def test_another_thread_cannot_poll_until_records_are_returned(
     monkeypatch: pytest.MonkeyPatch, *, iterates: bool

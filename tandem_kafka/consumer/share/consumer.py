@@ -177,7 +177,8 @@ class ShareConsumer(Loop, PlainShareMethods, Generic[KeyT, ValueT]):
     @returning
     def _find_feed(self) -> None:
         """Find the feed with the next record for the `for` loop; see `Loop`."""
-        if not run(self._parts.reading.find_feed(self._follow, self._iterated)):
+        reading, follow = self._parts.reading, self._follow
+        if not (reading.follow_ready(follow) or run(reading.find_feed(follow, self._iterated))):
             raise StopIteration
 
     def close(self, timeout_ms: float | None = None) -> None:

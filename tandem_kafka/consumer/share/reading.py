@@ -42,6 +42,7 @@ class ShareReading:
         self._handing = handing
         self._deserializers = deserializers
         self._implicit = implicit
+        self._now_ns = nanoseconds_of(core.clock)
 
     @guarded
     async def poll(self, timeout_ms: float | None, max_records: int | None) -> list[Given]:
@@ -103,8 +104,6 @@ class ShareReading:
         made: Callable[[Chunk, int, int], Sequence[ShareRecord[Any, Any]]],
     ) -> bool:
         """Give the loop the feed with the next record, and wait for it; False if iteration ends."""
-        if self.follow_ready(follow):
-            return True
         given = await self._next()
         if given is None:
             return False
@@ -120,7 +119,7 @@ class ShareReading:
         return True
 
     def _follow(self, follow: Follow, fed: Fed) -> None:
-        until = nanoseconds_of(self._core.clock), fed.until_ms * 1_000_000
+        until = self._now_ns, fed.until_ms * 1_000_000
         follow(fed.feed, self._core.engine.polls, self._poller.attention, until)
 
     async def _next(self) -> Given | None:

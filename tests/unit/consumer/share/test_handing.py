@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
 from contextlib import suppress
 from typing import Any
@@ -283,6 +284,20 @@ def test_a_poll_goes_on_behind_a_loop_and_a_loop_behind_a_poll() -> None:
     assert world.read == [0, 1, 2, 4, 5]
     world.poll(1)
     assert [offset for offset, how in world.acknowledged() if how is ACCEPT] == world.read
+
+
+def test_a_feed_that_has_ended_keeps_no_record_alive() -> None:
+    """It has the record that it gave last, which no garbage collector finds, and that its lock."""
+    world, tp = Iterating(), TopicPartition("dropped", 0)
+    world.locked.tp = tp
+    for _ in range(3):
+        world.next()
+    world.handing.end_feed()
+    del world
+    gc.collect()  # the feed, and with it the record
+    gc.collect()
+    kept = [each for each in gc.get_objects() if isinstance(each, LockedPartition)]
+    assert tp not in [each.tp for each in kept]
 
 
 @pytest.mark.parametrize("calls_before", [0, 1, 3])
