@@ -79,6 +79,8 @@ class Feed:
 
     @property
     def given(self) -> int: ...
+    @property
+    def stopped(self) -> bool: ...
     def __init__(
         self,
         records: Sequence[ConsumerRecord],
@@ -90,13 +92,28 @@ class Feed:
     def place_of(self, index: int) -> tuple[int, int]: ...
     def stop(self) -> None: ...
 
+class Accepting:
+    """See `tandem_kafka.consumer.share.record.PythonAccepting`."""
+
+    def accept(self) -> None: ...
+    @staticmethod
+    def _learn(
+        run: type, partition: type, owner: type, process: object, not_fed: object
+    ) -> None: ...
+
 class Loop:
     """See `tandem_kafka.consumer.reading.iteration.PythonLoop`."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ConsumerRecord: ...
     def _find_feed(self) -> None: ...
-    def _follow(self, feed: Feed, changes: object, seen: int) -> None: ...
+    def _follow(
+        self,
+        feed: Feed,
+        changes: object,
+        seen: object,
+        until: tuple[Callable[[], int], int] | None = None,
+    ) -> None: ...
 
 def deserialize(
     records: Records,
@@ -210,7 +227,7 @@ class UsualReading:
         commits: object,
         runs: object,
         process: object,
-        now_ns: Callable[[], int] | None,
+        now_ns: Callable[[], int],
         iterated: type,
         run: int,
         idle_ms: float | None,

@@ -36,7 +36,9 @@ mod _native {
     #[pymodule_export]
     use crate::frame::Frame;
     #[pymodule_export]
-    use crate::records::{Feed, Loop, RecordIterator, RecordReader, Records, deserialize};
+    use crate::records::{
+        Accepting, Feed, Loop, RecordIterator, RecordReader, Records, deserialize,
+    };
     #[pymodule_export]
     use crate::run::run;
     #[pymodule_export]

@@ -100,6 +100,7 @@ class Closing:
         deadline_ms = self._deadline_ms(timeout_ms)
         try:
             core.closing = True
+            core.engine.polls.request_attention()  # iteration asks for nothing else
             suspension = await core.suspend_poll(deadline_ms)
         except BaseException:
             # Interrupted before the close began: the next close() must start it.

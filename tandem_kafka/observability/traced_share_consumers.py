@@ -32,10 +32,10 @@ class _TracedShare(Traced):
         self._telemetry.on_consume(batch)
         return batch
 
-    def _record_of(self, given: Any) -> ShareRecord[Any, Any]:
-        record = ShareConsumer._record_of(given)  # noqa: SLF001 - as above
+    def _iterated(self, chunk: Any, start: int, _stop: int) -> Sequence[ShareRecord[Any, Any]]:
+        [record] = ShareConsumer._iterated(chunk, start, start + 1)  # noqa: SLF001 - as above
         self._telemetry.on_consume({TopicPartition(record.topic, record.partition): [record]})
-        return record
+        return [record]
 
     @contextmanager
     def _committing(self) -> Iterator[Outcomes]:

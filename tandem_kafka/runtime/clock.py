@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
@@ -41,6 +42,13 @@ class MonotonicClock:
     def wall_ms(self) -> int:
         """Return milliseconds since the Unix epoch."""
         return time.time_ns() // 1_000_000
+
+
+def nanoseconds_of(clock: Clock) -> Callable[[], int]:
+    """Return a function that returns nanoseconds of a clock, which native code can call."""
+    if isinstance(clock, MonotonicClock):
+        return clock.now_ns
+    return lambda: clock.now_ms() * 1_000_000
 
 
 class Stopwatch:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, RecordLockLostError
 from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime.clock import nanoseconds_of
 from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.state.locks import (
     FIRST_TOKEN,
@@ -49,8 +50,13 @@ _RENEW: Final = AcknowledgeType.RENEW
 class LockedRecords:
     """The records and acknowledgements between the two threads."""
 
+    #: Those that native code reads, and all others.
+    __slots__ = ("__dict__", "_noticed", "_pid", "now_ns")
+
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        #: The time in nanoseconds.
+        self.now_ns = nanoseconds_of(clock)
         self._pid = PROCESS.pid
         self._waiting: deque[LockedPartition] = deque()
         #: What the application has not claimed as a whole. Writer: the network thread.
@@ -178,6 +184,7 @@ class LockedRecords:
         for run in self.handed():
             if run.is_over(now_ms):
                 run.forgotten = True
+                run.partition.fed[1].stop()
                 self._handed.pop(run, None)
                 # Invariant: after the flag, which other threads look at after they acknowledge.
                 self._acknowledged += run.take_done()

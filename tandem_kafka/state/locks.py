@@ -111,6 +111,31 @@ def count_of(ranges: Iterable[tuple[int, int]]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
+class Feed(Protocol):
+    """Gives the application records one by one; see `consumer.reading.iteration`."""
+
+    @property
+    def given(self) -> int:
+        """The number of records that it has given."""
+        ...
+
+    def stop(self) -> None:
+        """Give no further record."""
+        ...
+
+
+class _EmptyFeed:
+    given = 0
+
+    def stop(self) -> None:
+        """Give no further record."""
+
+
+#: The offset of the first record of a feed, and the feed.
+Fed = tuple[int, Feed]
+NOT_FED: Final[Fed] = (0, _EmptyFeed())
+
+
 class LockedPartition:
     """What one response has locked of one partition.
 
@@ -127,7 +152,8 @@ class LockedPartition:
         renewed_until_ms: When the locks that were renewed have certainly ended; 0 without any.
             Writer: the network thread.
         owner: Where its acknowledgements go.
-        given: The first offset that the application has not claimed. Writer: the reader.
+        fed: What gives the application records one by one, each of which it claims by that.
+            Writer: the reader.
         stop: The first offset that the application can no longer claim. Writer: the network thread.
         unacknowledged: How many of its locks have no acknowledgement. Writer: the network thread.
         lost: Whether the locks ended because the connection was lost or the leader has moved.
@@ -135,9 +161,10 @@ class LockedPartition:
     """
 
     __slots__ = (
+        "_claimed",
         "_claims",
         "data",
-        "given",
+        "fed",
         "lock_ms",
         "lost",
         "node_id",
@@ -171,11 +198,18 @@ class LockedPartition:
         self.requested_ms = self.received_ms = self.since_ms = self.lock_ms = 0
         self.renewed_until_ms = 0
         self.lost = False
-        self.given = min((first for first, _, _ in ranges), default=0)
+        self._claimed = min((first for first, _, _ in ranges), default=0)
+        self.fed = NOT_FED
         self.stop = max((last for _, last, _ in ranges), default=-1) + 1
         #: For each claim its first offset, and the offset after its last; None once withdrawn.
         self._claims: dict[int, int | None] = {}
         self.unacknowledged = self.ahead
+
+    @property
+    def given(self) -> int:
+        """The first offset that the application has not claimed."""
+        first, feed = self.fed  # Invariant: read first, as `end_feed` stores it last
+        return max(first + feed.given, self._claimed)
 
     @property
     def ahead(self) -> int:
@@ -190,18 +224,35 @@ class LockedPartition:
     def claim(self, stop: int) -> bool:
         """Claim the offsets before one, for the application; return False if they are withdrawn."""
         # Invariant: of the two threads, one stores the next claim. After an interrupt, it is found.
-        while self.given < stop:
-            claimed = self._claims.setdefault(self.given, stop)
+        while (given := self.given) < stop:
+            claimed = self._claims.setdefault(given, stop)
             if claimed is None:
                 return False
-            self.given = claimed
+            self._claimed = claimed
         return True
+
+    def end_feed(self) -> None:
+        """Note what a feed, which was stopped, has claimed."""
+        self._claimed = self.given
+        self.fed = NOT_FED
+
+    def lose(self) -> None:
+        """Note that the locks ended: the application gets no more of them."""
+        self.lost = True
+        self.fed[1].stop()
 
     def withdraw(self) -> list[tuple[int, int]]:
         """End the claims of the application; return the ranges that it has not claimed."""
         stop, first = self.stop, self.given
-        while (claimed := self._claims.setdefault(first, None)) is not None:
-            first = claimed
+        while True:
+            if (claimed := self._claims.setdefault(first, None)) is not None:
+                first = claimed
+                continue
+            # Invariant: behind the mark. A feed that begins later finds it, and gives nothing.
+            self.fed[1].stop()
+            if self.given <= first:
+                break
+            first = self.given
         self.stop = min(stop, first)
         return self.ranges_between(first, stop)
 
@@ -285,8 +336,7 @@ class LockedRun:
         first: The first offset.
         last: The last offset. Each offset between has a record. Writer: the reader.
         delivery_count: How often they have been delivered, with this time.
-        accepted: The first offset that is not accepted because the application went on, and that
-            other threads may acknowledge. Writer: the reader.
+        fed: What accepts records by giving the next one. Writer: the reader.
         done: How the application has acknowledged offsets itself, as tokens. Writers: any thread,
             each for its offsets.
         taken: How many of them the network thread has taken, and up to which offset what is
@@ -301,10 +351,11 @@ class LockedRun:
     """
 
     __slots__ = (
-        "accepted",
+        "_accepted",
         "delivery_count",
         "done",
         "ends_ms",
+        "fed",
         "first",
         "forgotten",
         "handed",
@@ -319,7 +370,8 @@ class LockedRun:
         self, partition: LockedPartition, first: int, last: int, delivery_count: int
     ) -> None:
         self.partition = partition
-        self.first = self.accepted = first
+        self.first = self._accepted = first
+        self.fed = NOT_FED
         self.last = last
         self.delivery_count = delivery_count
         self.done: dict[int, int] = {}
@@ -329,6 +381,41 @@ class LockedRun:
         self.sure_until_ms = partition.sure_until_ms
         self.ends_ms = partition.received_ms + partition.lock_ms
         self.renewed: dict[int, tuple[int, int]] = {}
+
+    @property
+    def accepted(self) -> int:
+        """The first offset that is not accepted because the application went on.
+
+        Other threads may acknowledge it and those behind it. Writer: the reader.
+        """
+        first, feed = self.fed  # read first, as in `LockedPartition.given`
+        return max(first + feed.given - 1, self._accepted)
+
+    @accepted.setter
+    def accepted(self, stop: int) -> None:
+        self._accepted = stop
+
+    def begin_feed(self, first: int, feed: Feed, now_ms: int, *, accepts: bool) -> None:
+        """Let a feed give the application records from an offset on, unless they are withdrawn.
+
+        Args:
+            first: The offset, which the application has claimed.
+            feed: The feed, which has given nothing.
+            now_ms: The time.
+            accepts: Whether each record accepts the one before it.
+        """
+        self.partition.fed = first, feed
+        if accepts:
+            self.fed = first, feed
+        # Invariant: behind these. The network thread stops what it finds there.
+        if self.forgotten or not self.partition.is_usable(now_ms):
+            feed.stop()
+
+    def end_feed(self) -> None:
+        """Note what a feed, which was stopped, has claimed and accepted."""
+        self.partition.end_feed()
+        self._accepted = self.accepted
+        self.fed = NOT_FED
 
     @property
     def given(self) -> int:

@@ -20,6 +20,9 @@ class Polls:
 
     __slots__ = ("attention", "event_needed", "handler_ms", "polled_ms")
 
+    #: The same as `attention`, for a `Loop`.
+    count: object
+
     def __init__(self) -> None:
         self.polled_ms = 0
         self.handler_ms = 0
@@ -34,3 +37,7 @@ class Polls:
         finds another object; an interrupted look is repeated.
         """
         self.attention = object()
+
+
+#: The descriptor of the slot, by another name.
+setattr(Polls, "count", vars(Polls)["attention"])  # noqa: B010 - mypy knows instances only

@@ -124,4 +124,4 @@ def test_a_fork_gets_no_record_that_is_at_hand() -> None:
             finally:
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert consumer._parts.poller.following() is not None, "it was at hand"
+        assert consumer._parts.poller.fed() is not None, "it was at hand"

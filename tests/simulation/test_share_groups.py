@@ -305,6 +305,19 @@ def test_a_deserializer_cannot_poll() -> None:
         assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
 
 
+def test_an_unclosed_loop_ends_its_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sharing("unclosed", brokers=1, count=400) as (simulation, start):
+        consumer = start("implicit")
+        while consumer._parts.records.waiting() < 8:
+            next(consumer)
+            simulation.sleep(1)
+        next(consumer)
+        assert consumer._parts.poller.fed() is not None
+        monkeypatch.setattr("tandem_kafka.consumer.share.consumer.stop_unclosed", lambda *_: True)
+        consumer.__del__()
+        assert consumer._parts.poller.fed() is None
+
+
 @pytest.mark.parametrize("iterates", [False, True])
 def test_another_thread_cannot_poll_until_records_are_returned(
     monkeypatch: pytest.MonkeyPatch, *, iterates: bool
@@ -313,7 +326,7 @@ def test_another_thread_cannot_poll_until_records_are_returned(
     with sharing("other thread", brokers=1) as (_, start):
         consumer, found = start("implicit"), list[Any]()
         assert next(consumer).offset == 0
-        batch_of, record_of = consumer._batch_of, consumer._record_of
+        batch_of, iterated = consumer._batch_of, consumer._iterated
 
         def poll() -> None:
             try:
@@ -321,14 +334,14 @@ def test_another_thread_cannot_poll_until_records_are_returned(
             except ConcurrentModificationError as error:
                 found.append(error)
 
-        def returning(given: Any) -> Any:
+        def returning(*given: Any) -> Any:
             monkeypatch.undo()
             thread = threading.Thread(target=poll)
             thread.start()
             thread.join()
-            return record_of(given) if iterates else batch_of(given)
+            return iterated(*given) if iterates else batch_of(*given)
 
-        monkeypatch.setattr(consumer, "_record_of" if iterates else "_batch_of", returning)
+        monkeypatch.setattr(consumer, "_iterated" if iterates else "_batch_of", returning)
         mine = [next(consumer)] if iterates else consumer.poll(1_000)[TP]
         assert mine[0].offset == 1
         assert isinstance(found.pop(), ConcurrentModificationError)

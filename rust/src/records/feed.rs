@@ -37,6 +37,8 @@ enum Source {
 struct RowSource {
     maker: Maker,
     cursor: Cursor,
+    /// Has what the user's deserializers have returned for each row, if they were called before.
+    deserialized: Option<Py<Records>>,
     deserializers: Option<Deserializers>,
     last: Option<ReturnedRecord>,
     before: Option<ReturnedRecord>,
@@ -66,11 +68,12 @@ impl Feed {
         records: &Bound<'_, Records>,
         deserializers: Option<Deserializers>,
     ) -> PyResult<Self> {
-        let py = records.py();
-        let rows = records.get().fresh_rows(py)?;
-        let maker = Maker::new(py, Arc::clone(&rows.owner), None)?;
-        let cursor = Cursor::default();
-        let row_source = RowSource { maker, cursor, deserializers, last: None, before: None };
+        let (py, cursor) = (records.py(), Cursor::default());
+        let rows = records.get().unused_rows(py)?;
+        let maker = records.get().maker(py, &rows)?;
+        let deserialized = records.get().is_deserialized(py).then(|| records.clone().unbind());
+        let (last, before) = (None, None);
+        let row_source = RowSource { maker, cursor, deserialized, deserializers, last, before };
         Ok(Feed::over(Source::Rows(rows), Some(row_source)))
     }
 
@@ -103,7 +106,7 @@ impl Feed {
                                 this loop is being deserialized";
                     return Err(ConcurrentModificationError::new_err(text));
                 };
-                let made = row_source.next(py, rows);
+                let made = row_source.next(py, rows, index);
                 self.row_source.with(py, |place| *place = Some(row_source));
                 match made? {
                     Some(record) => record,
@@ -121,7 +124,7 @@ impl Feed {
 }
 
 impl RowSource {
-    fn next(&mut self, py: Python<'_>, rows: &Rows) -> PyResult<Option<Py<PyAny>>> {
+    fn next(&mut self, py: Python<'_>, rows: &Rows, index: usize) -> PyResult<Option<Py<PyAny>>> {
         let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
         let record = match &self.deserializers {
             Some(deserializers) => {
@@ -137,9 +140,10 @@ impl RowSource {
                 }
             }
             None => {
+                let found = self.deserialized.as_ref().map(|each| each.get().replaced(py, index));
+                let replaced = found.unwrap_or_default();
                 let oldest = std::mem::replace(&mut self.before, self.last.take());
-                let (given, _) =
-                    self.maker.next_record(py, oldest, columns, row, 0, Replaced::default())?;
+                let (given, _) = self.maker.next_record(py, oldest, columns, row, 0, replaced)?;
                 let record = given.record.clone_ref(py);
                 self.last = Some(given);
                 record
@@ -180,8 +184,8 @@ impl Feed {
     ) -> PyResult<Self> {
         let py = records.py();
         match records.cast::<Records>() {
-            // They were deserialized, or an interceptor has used them as a list.
-            Ok(records) if error_of.is_none() && records.get().fresh_rows(py).is_err() => {
+            // An interceptor has used them as a list.
+            Ok(records) if records.get().unused_rows(py).is_err() => {
                 Ok(Feed::over(Source::List(records.get().list(py)?.unbind()), None))
             }
             Ok(records) => {
@@ -204,6 +208,12 @@ impl Feed {
         self.given.load(Ordering::Relaxed)
     }
 
+    /// Whether the loop receives no further record.
+    #[getter]
+    fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     /// Offset and leader epoch of the record at an index.
     fn place_of(&self, py: Python<'_>, index: usize) -> PyResult<(i64, i32)> {
         match &self.source {
@@ -220,8 +230,13 @@ impl Feed {
         if let Source::List(list) = &self.source {
             visit.call(list)?;
         }
-        let row_source = self.row_source.for_traversal().as_ref();
-        match row_source.and_then(|row_source| row_source.deserializers.as_ref()) {
+        let Some(row_source) = self.row_source.for_traversal() else { return Ok(()) };
+        if let Some(records) = &row_source.deserialized {
+            visit.call(records)?; // which has the origin of derived ones
+        } else {
+            row_source.maker.traverse(&visit)?;
+        }
+        match &row_source.deserializers {
             Some(deserializers) => deserializers.traverse(&visit),
             None => Ok(()),
         }
@@ -247,6 +262,8 @@ struct Current {
     feed: Py<Feed>,
     changes: Py<PyAny>,
     seen: Py<PyAny>,
+    /// A clock, and its time from which on `_find_feed` is called.
+    until: Option<(Py<PyAny>, i64)>,
     forks: u64,
 }
 
@@ -255,9 +272,15 @@ impl Loop {
         let found = self.current.with(py, |current| {
             let current = current.as_ref().filter(|current| current.forks == forks())?;
             let changes = current.changes.clone_ref(py);
-            Some((current.feed.clone_ref(py), changes, current.seen.as_ptr()))
+            let until = current.until.as_ref().map(|(clock, end)| (clock.clone_ref(py), *end));
+            Some((current.feed.clone_ref(py), changes, current.seen.as_ptr(), until))
         });
-        let Some((feed, changes, seen)) = found else { return Ok(None) };
+        let Some((feed, changes, seen, until)) = found else { return Ok(None) };
+        if let Some((clock, end)) = until
+            && clock.call0(py)?.extract::<i64>(py)? >= end
+        {
+            return Ok(None);
+        }
         // The known object stays alive while it is current; afterwards, the count is a different object.
         if changes.getattr(py, intern!(py, "count"))?.as_ptr() != seen {
             return Ok(None);
@@ -295,6 +318,7 @@ impl Loop {
         match self.current.for_traversal() {
             Some(current) => {
                 visit.call(&current.feed)?;
+                current.until.iter().try_for_each(|(clock, _)| visit.call(clock))?;
                 visit.call(&current.changes)
             }
             None => Ok(()),
@@ -307,9 +331,17 @@ impl Loop {
         drop(current);
     }
 
-    /// Take records from `feed` as long as `changes.count` is `seen`.
-    fn _follow(&self, py: Python<'_>, feed: Py<Feed>, changes: Py<PyAny>, seen: Py<PyAny>) {
-        let next = Some(Current { feed, changes, seen, forks: forks() });
+    /// Take records from `feed` as long as `changes.count` is `seen`, and a clock before its time.
+    #[pyo3(signature = (feed, changes, seen, until = None))]
+    fn _follow(
+        &self,
+        py: Python<'_>,
+        feed: Py<Feed>,
+        changes: Py<PyAny>,
+        seen: Py<PyAny>,
+        until: Option<(Py<PyAny>, i64)>,
+    ) {
+        let next = Some(Current { feed, changes, seen, until, forks: forks() });
         let before = self.current.with(py, |current| std::mem::replace(current, next));
         drop(before);
     }

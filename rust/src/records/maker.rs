@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -104,6 +105,14 @@ impl Maker {
             columns: None,
             number: 0,
         })
+    }
+
+    /// Visits the origin of derived records, for the garbage collector, unless others do so.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match &self.derived {
+            Some(derived) if Arc::strong_count(derived) == 1 => visit.call(&derived.origin),
+            _ => Ok(()),
+        }
     }
 
     /// Switches to the batch of the next record.

@@ -1,5 +1,6 @@
 //! Records as Python objects: `reader` takes them, `sequence` holds them, and `feed` serves loops.
 
+mod accepting;
 mod deserialized;
 mod feed;
 mod fields;
@@ -9,6 +10,7 @@ mod rows;
 mod sequence;
 mod under_gil;
 
+pub use crate::records::accepting::Accepting;
 pub use crate::records::deserialized::deserialize;
 pub use crate::records::feed::{Feed, Loop};
 pub use crate::records::reader::RecordReader;

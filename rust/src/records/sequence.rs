@@ -97,7 +97,7 @@ impl Records {
     }
 
     /// Creates the records of these rows.
-    fn maker(&self, py: Python<'_>, rows: &Rows) -> PyResult<Maker> {
+    pub fn maker(&self, py: Python<'_>, rows: &Rows) -> PyResult<Maker> {
         let derived = self.state.with(py, |state| match state {
             State::Lazy(lazy) => lazy.derived.clone(),
             State::Filled(_) => None,
@@ -106,7 +106,7 @@ impl Records {
     }
 
     /// What replaces the fields of a row.
-    fn replaced(&self, py: Python<'_>, index: usize) -> Replaced {
+    pub fn replaced(&self, py: Python<'_>, index: usize) -> Replaced {
         self.state.with(py, |state| match state {
             State::Lazy(Lazy { replaced: Some(replaced), .. }) => {
                 replaced.get(index).map(|each| each.clone_ref(py)).unwrap_or_default()
@@ -124,7 +124,7 @@ impl Records {
     }
 
     /// The rows, also of deserialized records.
-    fn unused_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
+    pub fn unused_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
         let used = || PyValueError::new_err("these records were already converted to a list");
         self.rows(py).ok_or_else(used)
     }

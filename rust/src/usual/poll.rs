@@ -20,7 +20,7 @@ use crate::usual::collection::{Collected, Returned, Source, UsualCase};
 
 import_exception!(kafka.errors, KafkaError);
 
-const NANOS_PER_MS: f64 = 1e6;
+const NANOS_PER_MS: i64 = 1_000_000;
 /// As in events/completable.py.
 const NO_DEADLINE_MS: i64 = 1 << 62;
 /// Longer than any wait, as `ENDLESS_MS` in reading.py.
@@ -65,9 +65,7 @@ pub struct UsualReading {
     /// What iteration has collected and not returned.
     runs: Py<PyAny>,
     current: Py<PyAny>,
-    clock: Py<PyAny>,
-    /// `MonotonicClock.now_ns` if that is the clock.
-    now_ns: Option<Py<PyAny>>,
+    now_ns: Py<PyAny>,
     notifier: Option<Py<Notifier>>,
     /// `max_poll_records`, and the most records that iteration takes at once.
     limit: usize,
@@ -111,10 +109,17 @@ enum Given {
     Changed,
 }
 
-/// The time: `clock.now_ms()`, and the exact one in ms if it is known.
+/// The time.
 struct Now {
     ms: i64,
-    exact_ms: Option<f64>,
+    exact_ms: f64,
+}
+
+impl Now {
+    /// The first whole millisecond after a duration, as `Clock.after_ms`.
+    fn after_ms(&self, duration_ms: f64) -> i64 {
+        (self.exact_ms + duration_ms).ceil() as i64
+    }
 }
 
 /// A call that is inside.
@@ -166,7 +171,7 @@ impl UsualReading {
     ///     commits: Knows when the next automatic commit is due.
     ///     runs: What iteration has collected and not returned.
     ///     process: Knows the id of this process.
-    ///     `now_ns`: The clock of the core in nanoseconds, if it is that of the system.
+    ///     `now_ns`: The clock of the core in nanoseconds.
     ///     iterated: `IteratedRecords`.
     ///     run: The most records that iteration takes at once.
     ///     `idle_ms`: `consumer_timeout_ms`; None for iteration without an end.
@@ -184,7 +189,7 @@ impl UsualReading {
         commits: Py<PyAny>,
         runs: Py<PyAny>,
         process: &Bound<'_, PyAny>,
-        now_ns: Option<Py<PyAny>>,
+        now_ns: Py<PyAny>,
         iterated: &Bound<'_, PyType>,
         run: usize,
         idle_ms: Option<f64>,
@@ -229,7 +234,6 @@ impl UsualReading {
             owner,
             runs,
             current: of(core, "callers.current")?,
-            clock: of(core, "clock")?,
             now_ns,
             notifier: of(core, "driver.blocks_on")?.extract(py)?,
             run,
@@ -258,13 +262,12 @@ impl UsualReading {
             &self.owner,
             &self.runs,
             &self.current,
-            &self.clock,
+            &self.now_ns,
         ];
         if let Some(tasks) = &self.tasks {
             tasks.traverse(&visit)?;
         }
-        let others = [&self.now_ns, &self.make_feed].into_iter().flatten();
-        objects.into_iter().chain(others).try_for_each(|each| visit.call(each))
+        objects.into_iter().chain(&self.make_feed).try_for_each(|each| visit.call(each))
     }
 
     /// Returns the records and their publication, as `Reading.poll` does.
@@ -279,7 +282,7 @@ impl UsualReading {
             && self.runs.bind(py).len()? == 0
             && let Some(call) = self.enter(py)?
         {
-            let until_ms = self.deadline(py, &call.now, timeout)?;
+            let until_ms = call.now.after_ms(timeout);
             let asked = Asked { until_ms, limit, native: !self.interferes };
             let read = self.read(&call.source, call.now.ms, asked);
             if let Some(made) = read.map_err(|error| self.noted(py, error))? {
@@ -304,7 +307,7 @@ impl UsualReading {
             && self.drop_returned(py)?
         {
             let until_ms = match self.idle_ms {
-                Some(idle_ms) => self.deadline(py, &call.now, idle_ms)?,
+                Some(idle_ms) => call.now.after_ms(idle_ms),
                 None => NO_DEADLINE_MS,
             };
             let asked = Asked { until_ms, limit: self.run, native: self.feeds() };
@@ -598,23 +601,8 @@ impl UsualReading {
     }
 
     fn now(&self, py: Python<'_>) -> PyResult<Now> {
-        if let Some(clock) = &self.now_ns {
-            let nanos: i64 = clock.bind(py).call0()?.extract()?;
-            return Ok(Now { ms: nanos / 1_000_000, exact_ms: Some(nanos as f64 / NANOS_PER_MS) });
-        }
-        let ms = self.clock.bind(py).call_method0(intern!(py, "now_ms"))?.extract()?;
-        Ok(Now { ms, exact_ms: None })
-    }
-
-    /// Returns `clock.after_ms(timeout_ms)`.
-    fn deadline(&self, py: Python<'_>, now: &Now, timeout_ms: f64) -> PyResult<i64> {
-        match now.exact_ms {
-            Some(exact) => Ok((exact + timeout_ms).ceil() as i64),
-            None => {
-                let clock = self.clock.bind(py);
-                clock.call_method1(intern!(py, "after_ms"), (timeout_ms,))?.extract()
-            }
-        }
+        let nanos: i64 = self.now_ns.bind(py).call0()?.extract()?;
+        Ok(Now { ms: nanos / NANOS_PER_MS, exact_ms: nanos as f64 / NANOS_PER_MS as f64 })
     }
 
     /// Measures the time since the last call, as `Polling.begin` does.

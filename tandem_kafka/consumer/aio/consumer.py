@@ -111,7 +111,7 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
 
     async def _start(self, runtime: Runtime, tasks: Tasks, transport: Any) -> None:
         parts = ConsumerParts(self._config, runtime, tasks, transport)
-        self._loop = FedLoop(parts.reading, tasks)
+        self._loop = FedLoop(parts.reading)
         await self._begin(parts, self._topics)
 
     async def close(
@@ -194,10 +194,12 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
 
     async def __anext__(self) -> ConsumerRecord[KeyT, ValueT]:
         """Return the next record."""
-        loop = self._loop
+        reading, loop = self._reading, self._loop
         record: ConsumerRecord[KeyT, ValueT] | None = next(loop, None)
         while record is None:
-            if not await loop.find_feed():
+            usual, follow = reading.usual, loop.follow
+            begin = None if usual is None else partial(usual.begin_feed, follow)
+            if not await usually(self._tasks, begin, partial(reading.find_feed, follow)):
                 raise StopAsyncIteration
             record = next(loop, None)
         return record

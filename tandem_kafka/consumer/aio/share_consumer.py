@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 from tandem_kafka.config import sealed
 from tandem_kafka.config.described import described
 from tandem_kafka.consumer.aio.starting import Startable
-from tandem_kafka.consumer.aio.streams import uncancelled
+from tandem_kafka.consumer.aio.streams import FedLoop, uncancelled
 from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.consumer.arguments import check_names
 from tandem_kafka.consumer.parts import named_client
@@ -52,6 +52,8 @@ class AsyncShareConsumer(
                 await resize(record.value)
     """
 
+    _loop: FedLoop
+
     def __init__(
         self,
         *topics: str,
@@ -68,6 +70,7 @@ class AsyncShareConsumer(
 
     async def _start(self, runtime: Runtime, tasks: Tasks, transport: Any) -> None:
         parts = ShareParts(self._config, runtime, tasks, self._how, transport)
+        self._loop = FedLoop(parts.reading)
         await self._begin(parts, self._topics)
 
     async def poll(
@@ -110,13 +113,20 @@ class AsyncShareConsumer(
                 ``consumer_timeout_ms``.
             KafkaError: As for ``poll()``.
         """
-        parts = self._parts
-        given = parts.poller.following() or await uncancelled(parts.reading.next)
-        if given is None:
-            raise StopAsyncIteration
-        record = self._record_of(given)
-        parts.handing.given = (given,)  # as in poll()
-        return record
+        reading, loop = self._parts.reading, self._loop
+        record: Any = next(loop, None)
+        while record is None:
+            if not await uncancelled(lambda: reading.find_feed(loop.follow, self._iterated)):
+                raise StopAsyncIteration
+            record = next(loop, None)
+        found: ShareRecord[KeyT, ValueT] = record
+        return found
+
+    def __del__(self) -> None:
+        """Warn that the consumer was never closed, and stop its thread."""
+        super().__del__()
+        if (parts := self.__dict__.get("_parts")) is not None:
+            parts.handing.end_feed()  # as in ShareConsumer
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Send all acknowledgements, release all other records, and leave the group.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, Self, TypeVar
 
 from tandem_kafka.consumer.aio.tasks import Tasks
-from tandem_kafka.consumer.reading.iteration import Loop
+from tandem_kafka.consumer.reading.iteration import Follow, Loop
 from tandem_kafka.consumer.reading.publication import Publication
-from tandem_kafka.consumer.reading.reading import Begun, Reading
+from tandem_kafka.consumer.reading.reading import Begun
 
 if TYPE_CHECKING:
     from tandem_kafka._native import TaskCall
@@ -18,25 +17,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Feeding(Protocol):
+    """Has the feeds of a loop."""
+
+    def follow_ready(self, follow: Follow) -> bool:
+        """Give the loop the next feed if it is at hand; wait for nothing."""
+        ...
+
+
 class FedLoop(Loop):
     """Returns records that are at hand, without waiting; it ends where a wait would begin."""
 
-    def __init__(self, reading: Reading, tasks: Tasks) -> None:
+    def __init__(self, reading: Feeding) -> None:
         self._reading = reading
-        self._tasks = tasks
+
+    @property
+    def follow(self) -> Follow:
+        """What gives this loop a feed."""
+        return self._follow
 
     def _find_feed(self) -> None:
-        usual = self._reading.usual
-        if usual is not None and usual.drop_returned():
+        if not self._reading.follow_ready(self.follow):
             raise StopIteration
-        if not self._reading.follow_ready(self._follow):
-            raise StopIteration
-
-    def find_feed(self) -> Awaitable[bool]:
-        """Wait for the next record; return False if iteration ends."""
-        reading, follow = self._reading, self._follow
-        begin = None if reading.usual is None else partial(reading.usual.begin_feed, follow)
-        return usually(self._tasks, begin, partial(reading.find_feed, follow))
 
 
 async def usually(

@@ -15,9 +15,12 @@ from tandem_kafka.consumer.reading.publication import Handed, Publication
 from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime.native import native
-from tandem_kafka.state.partition import AssignedPartition, Changes, Consumed, Position
+from tandem_kafka.state.partition import AssignedPartition, Consumed, Position
 from tandem_kafka.state.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord
+
+#: A clock, and its time from which on a feed is not followed.
+Until = tuple[Callable[[], int], int]
 
 
 class Feed(Protocol):
@@ -26,6 +29,11 @@ class Feed(Protocol):
     @property
     def given(self) -> int:
         """The number of records that the loop has returned."""
+        ...
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the loop returns no further record."""
         ...
 
     def __len__(self) -> int:
@@ -39,6 +47,14 @@ class Feed(Protocol):
     def stop(self) -> None:
         """Return no further record."""
         ...
+
+
+def feed_of(records: Sequence[ConsumerRecord]) -> Feed:
+    """Return a feed of records, to which nothing else refers."""
+    if native is None:
+        return PythonFeed(records)
+    feed: Feed = native.Feed(records if type(records) in _NATIVE_FEED_TYPES else list(records))
+    return feed
 
 
 class PythonFeed:
@@ -82,7 +98,7 @@ class PythonLoop:
         made._current = None
         return made
 
-    _current: tuple[PythonFeed, Changes, int] | None
+    _current: tuple[PythonFeed, Any, object] | None
 
     def __iter__(self) -> Self:
         """Iterate over records; stop after `consumer_timeout_ms` without a record."""
@@ -91,7 +107,8 @@ class PythonLoop:
     def __next__(self) -> ConsumerRecord[Any, Any]:
         """Return the next record and move the position past it."""
         while True:
-            # Called for each record, to detect a fork, a closed consumer or another thread.
+            # Called for each record, to detect a fork, a closed consumer, another thread, or the
+            # time until which the feed may be followed.
             self._find_feed()
             if self._current is not None:
                 feed, changes, seen = self._current
@@ -102,8 +119,8 @@ class PythonLoop:
                     feed.given = given + 1
                     return record
 
-    def _follow(self, feed: Any, changes: Changes, seen: int) -> None:
-        """Return the records of `feed` while `changes.count` equals `seen`."""
+    def _follow(self, feed: Any, changes: Any, seen: object, _until: Until | None = None) -> None:
+        """Return the records of `feed` while `changes.count` is `seen`; see `_find_feed`."""
         self._current = (feed, changes, seen)
 
 
@@ -114,6 +131,9 @@ else:
 
 #: The types of records that a native feed accepts.
 _NATIVE_FEED_TYPES: Final = {list} if native is None else {list, native.Records}
+
+#: Calls `Loop._follow`.
+Follow = Callable[..., None]
 
 
 class IteratedRecords:
@@ -187,12 +207,9 @@ class Iteration:
     def feed(self, records: Sequence[ConsumerRecord]) -> Feed:
         """Return a feed of records, which deserializes them if that is left to the loop."""
         deserializers = self._deserializers
-        if native is None:
-            return PythonFeed(records)
-        if type(records) is native.Records and deserializers is not None:
-            feed: Feed = deserializers.feed(records, self._note_error)
-        else:
-            feed = native.Feed(records if type(records) in _NATIVE_FEED_TYPES else list(records))
+        if native is None or type(records) is not native.Records or deserializers is None:
+            return feed_of(records)
+        feed: Feed = deserializers.feed(records, self._note_error)
         return feed
 
     def ready(self) -> IteratedRecords | None:

@@ -13,7 +13,7 @@ from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.reading.deserializers import Deserializers
 from tandem_kafka.consumer.reading.fetch_collector import FetchCollector, usual_case
 from tandem_kafka.consumer.reading.interceptors import Interceptors
-from tandem_kafka.consumer.reading.iteration import Feed, IteratedRecords, Iteration
+from tandem_kafka.consumer.reading.iteration import Follow, IteratedRecords, Iteration
 from tandem_kafka.consumer.reading.poller import Poller
 from tandem_kafka.consumer.reading.publication import Publication
 from tandem_kafka.consumer.reading.records import ConsumerRecords
@@ -23,10 +23,9 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.records import Undecodable
 from tandem_kafka.runtime import green
 from tandem_kafka.runtime.callers import Held, Holding, run
-from tandem_kafka.runtime.clock import MonotonicClock
+from tandem_kafka.runtime.clock import nanoseconds_of
 from tandem_kafka.runtime.native import native
 from tandem_kafka.runtime.process import PROCESS
-from tandem_kafka.state.partition import Changes
 from tandem_kafka.state.subscription import SubscriptionKind
 
 if TYPE_CHECKING:
@@ -52,13 +51,10 @@ _ARROW_BYTES = 8 << 20
 
 #: `Reading.poll` and `Reading.find_feed`, which are run to their ends.
 PollNow = Callable[[float, int | None], tuple[ConsumerRecords[Any, Any], Publication]]
-FindFeedNow = Callable[["Follow"], bool]
+FindFeedNow = Callable[[Follow], bool]
 
 #: A call that `UsualReading` has begun: the lock, and when its timeout ends.
 Begun = tuple[Held, int]
-
-#: Gives the loop a feed, and the count of changes at which it was checked.
-Follow = Callable[[Feed, Changes, int], None]
 
 
 class Reading(WithCore):
@@ -108,7 +104,7 @@ class Reading(WithCore):
                 poller.commits,
                 self.iteration.runs,
                 PROCESS,
-                core.clock.now_ns if isinstance(core.clock, MonotonicClock) else None,
+                nanoseconds_of(core.clock),
                 IteratedRecords,
                 self._run_records,
                 None if self._endless else min(self._idle_ms or 0, NO_DEADLINE_MS // 2),
@@ -321,6 +317,8 @@ class Reading(WithCore):
 
     def follow_ready(self, follow: Follow) -> bool:
         """Give the loop the next feed if it is at hand; wait for nothing."""
+        if self.usual is not None and self.usual.drop_returned():
+            return False
         changes = self._core.engine.subscription.changes
         seen = changes.count
         run = self.iteration.ready()

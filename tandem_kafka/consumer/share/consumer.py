@@ -14,6 +14,7 @@ from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.methods.blocking_methods import blocking
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
+from tandem_kafka.consumer.reading.iteration import Loop
 from tandem_kafka.consumer.reading.poller import returning
 from tandem_kafka.consumer.share.methods import AwaitableShareMethods, PlainShareMethods
 from tandem_kafka.consumer.share.options import WITHOUT_MEANING, How, share_options
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @described(WITHOUT_MEANING)
-class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
+class ShareConsumer(Loop, PlainShareMethods, Generic[KeyT, ValueT]):
     """A member of a share group (KIP-932), which needs Kafka 4.2 with ``share.version=1``.
 
     Many consumers take records of the same partitions, in no order. A broker locks each record for
@@ -36,7 +37,8 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
     delivered again, up to 5 times.
 
     Only one thread at a time may poll or iterate. Any thread may acknowledge records and call the
-    other methods.
+    other methods. Iteration waits for records. It ends once the consumer is closed, or after
+    ``consumer_timeout_ms`` without a record, and raises the errors of ``poll()``.
 
     Args:
         *topics: Topics to subscribe to.
@@ -74,6 +76,12 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
         options = sealed(options)
         config, how = share_options(options, acknowledgement, renew, max_processing_ms)
         self._start(config, how, Runtime.threaded(), topics)
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Self: ...
+
+        def __next__(self) -> ShareRecord[KeyT, ValueT]: ...
 
     def _start(
         self,
@@ -166,25 +174,12 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
         self._parts.handing.given = given  # as in poll()
         return batch
 
-    def __iter__(self) -> Self:
-        """Return this consumer."""
-        return self
-
     @returning
-    def __next__(self) -> ShareRecord[KeyT, ValueT]:
-        """Return the next record; wait for it.
-
-        Raises:
-            StopIteration: The consumer was closed, or no record came in ``consumer_timeout_ms``.
-            KafkaError: As for ``poll()``.
-        """
-        parts = self._parts
-        given = parts.poller.following() or run(parts.reading.next())
-        if given is None:
+    def _find_feed(self) -> None:
+        """Find the feed with the next record for the `for` loop; see `Loop`."""
+        reading, follow = self._parts.reading, self._follow
+        if not (reading.follow_ready(follow) or run(reading.find_feed(follow, self._iterated))):
             raise StopIteration
-        record = self._record_of(given)
-        parts.handing.given = (given,)  # as in poll()
-        return record
 
     def close(self, timeout_ms: float | None = None) -> None:
         """Send all acknowledgements, release all other records, and leave the group.
@@ -217,4 +212,5 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
 
     def __del__(self) -> None:
         """Warn that the consumer was never closed; stop its thread."""
-        stop_unclosed(self, getattr(self, "_core", None))
+        if stop_unclosed(self, getattr(self, "_core", None)):
+            self._parts.handing.end_feed()  # a cycle that the garbage collector does not see

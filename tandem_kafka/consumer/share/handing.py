@@ -8,9 +8,11 @@ what was is delivered again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
+from tandem_kafka.consumer.reading.iteration import Feed, feed_of
+from tandem_kafka.consumer.share.record import ShareRecord
 from tandem_kafka.consumer.share.unpacking import Chunk, Rest, Unpacked, Unpacker, Unreadable
 from tandem_kafka.state.locked_records import LockedRecords
 from tandem_kafka.state.locks import (
@@ -19,11 +21,28 @@ from tandem_kafka.state.locks import (
     LockedPartition,
 )
 
-#: For so long, records are given one by one without a look at anything else.
+#: For so long, and for so many records, iteration looks at nothing else.
 _FOLLOWING_MS: Final = 5
+_FOLLOWING_RECORDS: Final = 500
 
 #: A chunk, and the indexes of the first of its records that a call returned, and after the last.
 Given = tuple[Chunk, int, int]
+
+
+class Fed(NamedTuple):
+    """What iteration gives the application.
+
+    Attributes:
+        feed: The feed.
+        chunk: What its records are from.
+        start: The index of the first one.
+        until_ms: Until when it may be followed.
+    """
+
+    feed: Feed
+    chunk: Chunk
+    start: int
+    until_ms: int
 
 
 class Handing:
@@ -31,7 +50,7 @@ class Handing:
 
     Attributes:
         given: The records that the application got last. Writer: each call that returns records,
-            as its last action.
+            as its last action, and `end_feed`.
         borrower: What has the records that are handed out: a run of workers, None otherwise.
             Writer: that run.
         lent: The borrower of what was handed out last, until `release_all` is complete.
@@ -45,12 +64,17 @@ class Handing:
         #: given back, in the order of offsets.
         self._ready: deque[LockedPartition | Unpacked] = deque()
         self.given: Sequence[Given] = ()
+        #: What iteration gives, which is not in `given` yet.
+        self._fed: Fed | None = None
+        #: Whether the application has handled what it got last, and each within this time.
+        self._is_quick = False
         self.borrower: object = None
         self.lent: object = None
 
     def settle(self, now_ms: int) -> None:
         """Note that the application is done with what it got last, and accept it."""
         self._records.begin_call(now_ms)
+        self.end_feed()
         if self.lent is not self.borrower:
             if self.lent is not None:
                 self.release_all()  # interrupts have kept the end of run() from it
@@ -62,6 +86,7 @@ class Handing:
             chunk.index = stop
             if self._implicit:
                 self._records.accept_up_to(chunk.run, chunk.run.first + stop)
+        self._is_quick = now_ms - self._records.pace.given_ms < handled * _FOLLOWING_MS
         if self.given:
             self._records.pace.note(handled, now_ms, self._records.lock_ms)
             self.given = ()
@@ -69,6 +94,7 @@ class Handing:
     def release_all(self) -> None:
         """Release what the application got and has not acknowledged, and what waits for it."""
         self._records.rest()
+        self.end_feed()
         # Invariant: in this order. After an interrupt, nothing is accepted that was not handed out.
         self._records.release_all()
         for chunk in self._ready:
@@ -79,6 +105,7 @@ class Handing:
 
     def drop_last(self) -> None:
         """Forget that the application got records by the last call: it did not handle them."""
+        self.end_feed()
         self.given = [(chunk, start, start) for chunk, start, _ in self.given]
 
     def next(self, count: int, now_ms: int, *, waits: bool) -> list[Given]:
@@ -116,26 +143,54 @@ class Handing:
             self._records.ask(waits=waits)
         return found
 
-    def following(self, now_ms: int) -> Given | None:
-        """Return the record after the one that the application got last, if it is at hand.
+    # --- iteration -----------------------------------------------------------------------------
 
-        This accepts that one. `settle` does the rest for all of them together.
+    def begin_feed(
+        self,
+        given: Given,
+        made: Callable[[Chunk, int, int], Sequence[ShareRecord[Any, Any]]],
+        now_ms: int,
+    ) -> Fed:
+        """Return what gives a record that `next` has found, and perhaps those after it.
+
+        If the application accepts by going on, each record accepts the one before it. The network
+        thread needs no notice of that: it has one of what was accepted before this, and then looks
+        for more as long as there is some.
+
+        Args:
+            given: The record.
+            made: Returns records of a chunk, or the first of them.
+            now_ms: The time.
         """
-        if len(self.given) != 1 or self.lent is not self.borrower:
-            return None  # `settle` releases what interrupts have kept from the end of run()
-        [(chunk, _, stop)] = self.given
-        run, partition = chunk.run, chunk.run.partition
-        since_ms, last = now_ms - self._records.pace.given_ms, run.first + stop > run.last
-        if last or since_ms >= _FOLLOWING_MS:
+        chunk, start, stop = given
+        if self._is_quick:
+            stop = min(start + _FOLLOWING_RECORDS, len(chunk.records))
+        run = chunk.run
+        until_ms = min(now_ms + _FOLLOWING_MS, run.partition.usable_until_ms)
+        self._fed = fed = Fed(feed_of(made(chunk, start, stop)), chunk, start, until_ms)
+        run.begin_feed(run.first + start, fed.feed, now_ms, accepts=self._implicit)
+        return fed
+
+    def fed(self, now_ms: int) -> Fed | None:
+        """Return what has the next record for iteration, if nothing else is to be done."""
+        fed = self._fed
+        if fed is None or fed.feed.stopped or fed.feed.given == len(fed.feed):
             return None
-        if partition.lost or now_ms >= partition.usable_until_ms:
-            return None
-        if self._implicit:
-            self._records.accept_up_to(run, run.first + stop)
-        # `hand_out` also tells whether the record has been withdrawn meanwhile.
-        if not self._records.hand_out(run, run.first + stop + 1, now_ms):
-            return None
-        return chunk, stop, stop + 1
+        # `settle` releases what interrupts have kept from the end of run().
+        return fed if now_ms < fed.until_ms and self.lent is self.borrower else None
+
+    def end_feed(self) -> None:
+        """Let iteration give nothing more, and note what it has given."""
+        if self._fed is None:
+            return
+        feed, chunk, start, _ = self._fed
+        feed.stop()
+        # Invariant: each step can be repeated after an interrupt.
+        stop = start + feed.given
+        if stop > chunk.index:
+            self.given = ((chunk, stop - 1, stop),)
+        chunk.run.end_feed()
+        self._fed = None
 
     def _fill(self, now_ms: int) -> bool:
         """Remove what can no longer be handed out, and unpack until there is a record.

@@ -20,6 +20,7 @@ from tandem_kafka.consumer.share.handing import Given
 from tandem_kafka.consumer.share.options import How
 from tandem_kafka.consumer.share.parts import ShareParts
 from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
+from tandem_kafka.consumer.share.unpacking import Chunk
 from tandem_kafka.errors import InvalidArgumentError, KafkaError
 from tandem_kafka.events.application import Acknowledge, Subscribe
 from tandem_kafka.state.locks import AcknowledgeType
@@ -51,10 +52,9 @@ class PlainShareMethods(Inquiries):
         return {tp: ShareRecords(each) for tp, each in parts.items()}
 
     @staticmethod
-    def _record_of(given: Given) -> ShareRecord[Any, Any]:
-        """Return the first record."""
-        chunk, start, _ = given
-        return chunk.made_one(start)
+    def _iterated(chunk: Chunk, start: int, stop: int) -> Sequence[ShareRecord[Any, Any]]:
+        """Return what iteration gives one by one: records of a chunk, or the first of them."""
+        return chunk.made(start, stop)
 
     def subscription(self) -> set[str]:
         """Return the topics. Any thread may call this, even after close()."""
@@ -84,6 +84,7 @@ class PlainShareMethods(Inquiries):
         What it has not released by then, the next call that asks for records releases.
         """
         self._parts.handing.borrower = borrower
+        self._core.engine.polls.request_attention()
 
     @any_thread
     def acknowledge(

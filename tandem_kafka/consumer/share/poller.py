@@ -8,7 +8,7 @@ from typing import Final
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.reading.poller import Polling, nested_error
 from tandem_kafka.consumer.reporters import Reporters
-from tandem_kafka.consumer.share.handing import Given, Handing
+from tandem_kafka.consumer.share.handing import Fed, Given, Handing
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.runtime.callers import Held
@@ -87,12 +87,17 @@ class SharePoller(Polling):
             if isinstance(event, ErrorEvent) and event.concerns(engine.subscription):
                 raise event.error
 
-    def following(self) -> Given | None:
-        """Return the next record if it is at hand, and nothing else is to be done."""
+    @property
+    def attention(self) -> object:
+        """`Polls.attention` when the last call looked at everything."""
+        return self._last[2]
+
+    def fed(self) -> Fed | None:
+        """Return what has the next record for iteration, if nothing else is to be done."""
         core = self._core
         polls = core.engine.polls
         # Invariant: without a lock. A thread that polls has replaced this, or finds the caller.
         if self._last != (core.callers.current(), PROCESS.pid, polls.attention) or core.closing:
             return None
         now_ms = polls.polled_ms = core.clock.now_ms()
-        return self._handing.following(now_ms)
+        return self._handing.fed(now_ms)

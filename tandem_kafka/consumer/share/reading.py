@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.reading.arrow_form import ArrowForm
 from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.iteration import Follow
 from tandem_kafka.consumer.share.columns import Columns, first_of
-from tandem_kafka.consumer.share.handing import Given, Handing
+from tandem_kafka.consumer.share.handing import Fed, Given, Handing
 from tandem_kafka.consumer.share.poller import SharePoller
+from tandem_kafka.consumer.share.record import ShareRecord
+from tandem_kafka.consumer.share.unpacking import Chunk
 from tandem_kafka.errors import ConsumerClosedError, RecordDeserializationError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.records import Undecodable
+from tandem_kafka.runtime.clock import nanoseconds_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +42,7 @@ class ShareReading:
         self._handing = handing
         self._deserializers = deserializers
         self._implicit = implicit
+        self._now_ns = nanoseconds_of(core.clock)
 
     @guarded
     async def poll(self, timeout_ms: float | None, max_records: int | None) -> list[Given]:
@@ -91,7 +96,33 @@ class ShareReading:
         error.advice = "poll(max_records=1) returns the record, to be rejected"
         return error
 
-    async def next(self) -> Given | None:
+    # --- iteration -----------------------------------------------------------------------------
+
+    async def find_feed(
+        self,
+        follow: Follow,
+        made: Callable[[Chunk, int, int], Sequence[ShareRecord[Any, Any]]],
+    ) -> bool:
+        """Give the loop the feed with the next record, and wait for it; False if iteration ends."""
+        given = await self._next()
+        if given is None:
+            return False
+        self._follow(follow, self._handing.begin_feed(given, made, self._core.clock.now_ms()))
+        return True
+
+    def follow_ready(self, follow: Follow) -> bool:
+        """Give the loop its feed again, if that has the next record; wait for nothing."""
+        fed = self._poller.fed()
+        if fed is None:
+            return False
+        self._follow(follow, fed)
+        return True
+
+    def _follow(self, follow: Follow, fed: Fed) -> None:
+        until = self._now_ns, fed.until_ms * 1_000_000
+        follow(fed.feed, self._core.engine.polls, self._poller.attention, until)
+
+    async def _next(self) -> Given | None:
         """Return the next record; None if iteration ends."""
         idle_ms = self._core.config.consumer_timeout_ms
         try:

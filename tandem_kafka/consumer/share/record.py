@@ -4,20 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
+from tandem_kafka.runtime.native import native
+from tandem_kafka.runtime.process import PROCESS
+from tandem_kafka.state.locked_records import LockedRecords
 from tandem_kafka.state.locks import (
+    NOT_FED,
     AcknowledgeType,
+    LockedPartition,
     LockedRun,
 )
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
 #: Looked up once, as programs acknowledge each record.
-_ACCEPT, _RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
-_REJECT, _RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
+_RELEASE, _REJECT = AcknowledgeType.RELEASE, AcknowledgeType.REJECT
+_RENEW = AcknowledgeType.RENEW
 
 
-class ShareRecord(ConsumerRecord[KeyT, ValueT]):
+class PythonAccepting:
+    """Implements the native `Accepting` in Python: what most programs call for each record."""
+
+    __slots__ = ()
+
+    def accept(self) -> None:
+        """Acknowledge that the record has been handled; nobody gets it again.
+
+        Raises:
+            RecordLockLostError: The lock has ended, so the record is delivered again.
+            IllegalStateError: The record has been acknowledged before.
+        """
+        record: Any = self
+        run: LockedRun = record._origin  # noqa: SLF001 - this is a part of it
+        run.partition.owner.acknowledge(run, record.offset, AcknowledgeType.ACCEPT)
+
+
+if TYPE_CHECKING or native is None:
+    Accepting = PythonAccepting
+else:
+    Accepting = native.Accepting
+    Accepting._learn(  # noqa: SLF001
+        LockedRun, LockedPartition, LockedRecords, PROCESS, NOT_FED
+    )
+
+
+class ShareRecord(ConsumerRecord[KeyT, ValueT], Accepting):
     """One record of a share group: a `ConsumerRecord` that is locked for this consumer.
 
     Any thread may acknowledge it, once. The broker has it when ``commit()`` returns. In a fork of
@@ -60,16 +91,6 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
         """Whether it is not acknowledged, and its lock has not ended."""
         run, clock = self._origin, self._origin.partition.owner.clock
         return run.is_open(self.offset) and clock.now_ms() < run.lock_times(self.offset)[0]
-
-    def accept(self) -> None:
-        """Acknowledge that the record has been handled; nobody gets it again.
-
-        Raises:
-            RecordLockLostError: The lock has ended, so the record is delivered again.
-            IllegalStateError: The record has been acknowledged before.
-        """
-        run = self._origin
-        run.partition.owner.acknowledge(run, self.offset, _ACCEPT)
 
     def release(self) -> None:
         """Let the record be delivered again, unless this was its last attempt.

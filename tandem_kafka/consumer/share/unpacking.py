@@ -39,8 +39,6 @@ _ADVICE: Final = {
 }
 #: Behind all offsets.
 _UNKNOWN: Final = 2**63 - 1
-#: For how many records that are returned one by one an iterator is made.
-_RECORDS_AHEAD: Final = 500
 #: The base offset of a batch, and the number of bytes that follow.
 _HEADER: Final = Struct(">qi")
 
@@ -54,27 +52,16 @@ class Chunk:
         index: The first that is not settled. Writer: the reader.
     """
 
-    __slots__ = ("_one_by_one", "index", "records", "run")
+    __slots__ = ("index", "records", "run")
 
     def __init__(self, run: LockedRun, records: TakenRecords) -> None:
         self.run = run
         self.records = records
         self.index = 0
-        self._one_by_one: Iterator[ShareRecord[Any, Any]] = iter(())
 
     def made(self, start: int, stop: int) -> Sequence[ShareRecord[Any, Any]]:
         """Return records for the application."""
         return derive_records(self.records, start, stop, ShareRecord, self.run)
-
-    def made_one(self, index: int) -> ShareRecord[Any, Any]:
-        """Return one record for the application: usually the one after that of the last call."""
-        record = next(self._one_by_one, None)
-        # Invariant: compared, as an interrupt may have come behind `next`.
-        if record is None or record.offset != self.run.first + index:
-            stop = min(index + _RECORDS_AHEAD, len(self.records))
-            self._one_by_one = iter(self.made(index, stop))
-            record = next(self._one_by_one)
-        return record
 
 
 class Rest(NamedTuple):

@@ -219,7 +219,7 @@ class ResponseHandler:
         # Invariant: first what waits for the application, which may begin with it meanwhile.
         for each in self._records.ahead():
             if each.place == place and each.can_claim(ranges):
-                each.lost = True  # nobody has released it: its leader has forgotten all locks
+                each.lose()  # nobody has released it: its leader has forgotten all locks
         for run in self._records.handed():
             if run.partition.place == place:
                 for first, last, _ in overlapping(ranges, run.first, run.last):

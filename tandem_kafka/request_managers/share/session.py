@@ -392,7 +392,7 @@ class ShareSession:
             What waits, and cannot succeed.
         """
         for each in self.locked:
-            each.lost = True
+            each.lose()
         self.locked = []
         self.partitions = frozenset()
         self.refused.clear()
@@ -408,7 +408,7 @@ class ShareSession:
         """
         for each in self.locked:
             if each.place == place:
-                each.lost = True
+                each.lose()
         self.locked = [each for each in self.locked if not each.lost]
         batches = self.waiting.by_partition, self.renewals.by_partition
         return [batch.pop(place) for batch in batches if place in batch]

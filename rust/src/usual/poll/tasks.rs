@@ -102,7 +102,7 @@ impl TaskCall {
             return Ok(None);
         }
         asked.until_ms = match timeout_ms {
-            Some(timeout_ms) => of.deadline(py, &now, timeout_ms)?,
+            Some(timeout_ms) => now.after_ms(timeout_ms),
             None => NO_DEADLINE_MS,
         };
         if !suspended && (!source.is_empty()? || asked.until_ms <= now.ms) {
