@@ -8,10 +8,19 @@ import os
 import pytest
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.consumer.reading import fetch_collector, poller
+from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.runtime.native import native_available
 
-__all__ = ["IMPLEMENTATIONS", "in_python", "require_implementation", "use_readers"]
+__all__ = [
+    "IMPLEMENTATIONS",
+    "collecting_in_python",
+    "in_python",
+    "require_implementation",
+    "use_readers",
+]
 
 IMPLEMENTATIONS = ("python", "native")
 
@@ -43,8 +52,31 @@ def use_readers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{collector}.join_records", reading.join_records)
 
 
+class _PythonCollector(FetchCollector):
+    """Collects in Python."""
+
+    __slots__ = ()
+
+
+def _collect(collector: FetchCollector, max_records: int) -> ConsumerRecords:
+    in_python = type(collector) is _PythonCollector
+    return (FetchCollector.collect if in_python else fetch_collector.collect)(
+        collector, max_records
+    )
+
+
 def in_python(consumer: KafkaConsumer) -> None:
     """Let a consumer read in Python, as it does in all but the usual case."""
     reading = consumer._reading
     reading.poll_now = lambda *limits: run(reading.poll(*limits))
     reading.find_feed_now = lambda follow: run(reading.find_feed(follow))
+
+
+def collecting_in_python(consumer: KafkaConsumer) -> None:
+    """Let a consumer collect in Python as well.
+
+    With several partitions, a limited batch then has other records: those of one partition first.
+    """
+    in_python(consumer)
+    consumer._reading._collector.__class__ = _PythonCollector
+    vars(poller)["collect"] = _collect

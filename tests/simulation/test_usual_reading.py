@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from gc import collect, get_objects
 from operator import sub
 from random import Random
@@ -21,7 +22,7 @@ from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.state.partition import Position
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka_testing import Simulation
-from tests.implementations import in_python
+from tests.implementations import collecting_in_python, in_python
 from tests.scenarios.numbered_records import create_topic
 from tests.simulation.repeating import RepeatingSimulation
 from tests.tier import seeds
@@ -158,6 +159,38 @@ def test_both_read_the_same(seed: int) -> None:
             assert one.try_(step) == other.try_(step)
             assert one.facts() == other.facts()
         assert here.trace.lines == there.trace.lines
+
+
+def usual_steps(random: Random) -> Iterator[Step]:
+    """What needs nothing but records of one partition, most of the time."""
+    tp = PARTITIONS[0]
+    for _ in range(random.randint(20, 60)):
+        count, limit, kind = random.choice([1, 2, 5]), random.choice([None, 1, 2]), random.random()
+        yield partial(Twin.produce, tp=tp, values=[b"x"] * count, wait_ms=600)
+        if kind < 0.7:
+            yield partial(Twin.iterate, count=count - count // 2)
+        if kind > 0.4:
+            yield lambda twin, limit=limit: twin.poll(0, limit)  # type: ignore[misc]
+        if kind > 0.95:
+            yield lambda twin: twin.consumer.pause(tp)
+            yield partial(Twin.iterate, count=1)
+            yield lambda twin: twin.consumer.resume(tp)
+    yield lambda twin: [twin.poll(0) for _ in range(20)]
+
+
+@pytest.mark.parametrize("seed", seeds(30, 300))
+def test_both_read_the_same_of_one_partition(seed: int) -> None:
+    random = Random(seed)  # noqa: S311
+    kind, most = random.choice([Simulation, RepeatingSimulation]), random.choice([500, 3])
+    deserializing = random.choice([{}, {"value_deserializer": bytes.upper}])
+    with kind(seed) as here, kind(seed) as there:
+        one, other = (ready(each, max_poll_records=most, **deserializing) for each in (here, there))
+        collecting_in_python(other.consumer)
+        for twin in (one, other):
+            twin.consumer.assign(PARTITIONS[:1])
+        for step in usual_steps(random):
+            assert one.try_(step) == other.try_(step)
+            assert one.facts() == other.facts()
 
 
 def ready(simulation: Simulation, count: int = 1, **options: Any) -> Twin:
