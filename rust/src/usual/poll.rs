@@ -101,14 +101,6 @@ enum Outcome<'py> {
     },
 }
 
-/// What a loop was given.
-enum Given {
-    Feed,
-    Nothing,
-    /// Python must look, because something has changed.
-    Changed,
-}
-
 /// The time.
 struct Now {
     ms: i64,
@@ -463,10 +455,8 @@ impl UsualReading {
         let mut now_ms = call.now.ms;
         loop {
             let Some(made) = self.read(&call.source, now_ms, asked)? else { return Ok(None) };
-            match self.give(&call.source, &made, follow)? {
-                Given::Feed => return Ok(Some(true)),
-                Given::Changed => return Ok(None),
-                Given::Nothing => {}
+            if self.give(&made, follow)? {
+                return Ok(Some(true));
             }
             now_ms = self.now(py)?.ms;
             if now_ms >= asked.until_ms {
@@ -480,13 +470,8 @@ impl UsualReading {
         !self.interferes || self.make_feed.is_some()
     }
 
-    /// Gives what was collected to a loop.
-    fn give<'py>(
-        &self,
-        source: &Source<'_, 'py>,
-        made: &Collected<'py>,
-        follow: &Bound<'py, PyAny>,
-    ) -> PyResult<Given> {
+    /// Gives what was collected to a loop; returns whether it was anything.
+    fn give<'py>(&self, made: &Collected<'py>, follow: &Bound<'py, PyAny>) -> PyResult<bool> {
         let (py, case) = (follow.py(), self.case.get());
         let mut first = None;
         for Returned { state, records, .. } in &made.returned {
@@ -499,15 +484,11 @@ impl UsualReading {
         }
         // Runs have their own positions. This store moves the partitions without records.
         case.publication.done.set(&made.publication, true)?;
-        // Invariant: no other state of a partition than the one before is seen.
-        if !source.changes()?.is(&made.seen) {
-            return Ok(Given::Changed);
+        if let Some(feed) = &first {
+            // Invariant: the count before the collection. After a change since then, the loop looks.
+            follow.call1((feed, &self.changes, &made.seen))?;
         }
-        let Some(feed) = first else {
-            return Ok(Given::Nothing);
-        };
-        follow.call1((feed, &self.changes, &made.seen))?;
-        Ok(Given::Feed)
+        Ok(first.is_some())
     }
 
     /// Lets a feed say how far the records of a partition were returned, as `Iteration.add` does.

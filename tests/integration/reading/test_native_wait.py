@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.consumer.reading import poller
+from tandem_kafka.consumer.reading.poller import Poller
+from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.errors import WakeupError
 from tandem_kafka.runtime.native import native
-from tandem_kafka_testing.served import ServedKafka
-from tests.integration.polling import ENDLESS_MS, when_blocked
+from tests.integration.polling import ENDLESS_MS, Consume, when_blocked
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(native is None, reason="without it, Python waits")
-
-ORDERS = TopicPartition("orders", 0)
+pytestmark = [
+    pytest.mark.both_clusters(everyday="simulated"),
+    pytest.mark.skipif(native is None, reason="without it, Python waits"),
+]
 
 
 @pytest.fixture
@@ -26,22 +26,17 @@ def interval_ms() -> int:
 
 
 @pytest.fixture
-def idle(interval_ms: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaConsumer]:
+def idle(
+    interval_ms: int, monkeypatch: pytest.MonkeyPatch, topic: str, consume: Consume
+) -> KafkaConsumer:
     """Has read its partition to the end, so that the next poll() is a usual one."""
     monkeypatch.setattr(poller, "ALIVE_INTERVAL_MS", interval_ms)
-    with ServedKafka() as served:
-        served.create_topic("orders", partitions=1)
-        consumer: KafkaConsumer = KafkaConsumer(
-            bootstrap_servers=served.bootstrap,
-            auto_offset_reset="earliest",
-            max_poll_interval_ms=4 * ENDLESS_MS,
-        )
-        with consumer:
-            consumer.assign([ORDERS])
-            assert consumer.position(ORDERS) == 0
-            for _ in range(3):
-                assert consumer.poll(1) == {}
-            yield consumer
+    consumer = consume(max_poll_interval_ms=min(4 * ENDLESS_MS, 2**31 - 1))
+    consumer.assign([TopicPartition(topic, 0)])
+    assert consumer.position(TopicPartition(topic, 0)) == 0
+    for _ in range(3):
+        assert consumer.poll(1) == {}
+    return consumer
 
 
 def test_a_wakeup_ends_the_wait(idle: KafkaConsumer) -> None:
@@ -60,3 +55,25 @@ def test_the_application_is_alive_while_it_waits(idle: KafkaConsumer) -> None:
 
     with when_blocked(idle, lives), pytest.raises(WakeupError):
         idle.poll(ENDLESS_MS)
+
+
+def test_python_goes_on_until_the_same_end(
+    idle: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, polls = idle._core.clock, idle._core.engine.polls
+    left_ms: list[int] = []
+
+    async def goes_on(_: Poller, deadline_ms: int, *_more: object, begun: bool) -> ConsumerRecords:
+        assert begun
+        left_ms.append(deadline_ms - clock.now_ms())
+        return ConsumerRecords()
+
+    def later() -> None:
+        seen_ms = clock.now_ms()
+        wait_until(lambda: clock.now_ms() > seen_ms + 5, "a moment")
+        polls.request_attention()
+
+    monkeypatch.setattr(Poller, "poll", goes_on)
+    with when_blocked(idle, later):
+        assert idle.poll(ENDLESS_MS) == {}
+    assert left_ms[0] < ENDLESS_MS

@@ -15,7 +15,7 @@ from tandem_kafka.consumer.reading.opened_chunk import OpenedChunk
 from tandem_kafka.consumer.reading.publication import Handed
 from tandem_kafka.consumer.reading.records import ConsumerRecords
 from tandem_kafka.runtime.native import native
-from tandem_kafka.state.partition import Consumed, Position
+from tandem_kafka.state.partition import AssignedPartition, Consumed, Position, Told
 from tandem_kafka.types import TopicPartition
 from tests.tier import seeds
 from tests.unit.consumer.reading import A, B, C, Reading
@@ -102,6 +102,12 @@ class Drawn:
             twin.subscription.assign_by_user(self.partitions)
             twin.state(A).set_position(Position(at))
 
+        def fetched_for_a_former_assignment(twin: Twin) -> None:
+            former, base, chunk = AssignedPartition(A), Position(at), twin.fetched(A, at)
+            former.set_position(base)
+            former.told = Told(base, former.topic_id, twin.collector.publication, None)
+            chunk.partition, chunk.base = former, base
+
         others: list[Step] = [
             lambda twin: setattr(twin.buffer, "starved", not twin.buffer.starved),
             lambda twin: setattr(twin.collector, "max_bytes", size),
@@ -109,6 +115,9 @@ class Drawn:
         if len(self.partitions) == 1:
             others += [
                 assign,
+                fetched_for_a_former_assignment,
+                # The network thread moves it, and has not told so yet.
+                lambda twin: setattr(twin.state(A), "told", None),
                 # What a fetch brings that a seek has overtaken.
                 lambda twin: twin.fetched(A, at, base=Position(at)) and None,
                 lambda twin: twin.state(A).set_position(Position(at)),

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PySet;
 
 use crate::slots::slots;
-use crate::usual::poll::{Asked, Given, NO_DEADLINE_MS, Outcome, UsualReading};
+use crate::usual::poll::{Asked, NO_DEADLINE_MS, Outcome, UsualReading};
 
 slots!(TaskLock { _holder, _entries });
 
@@ -156,11 +156,8 @@ impl TaskCall {
                 self.result = Some(found.into_any().unbind());
                 return Ok(None);
             };
-            let given = match of.give(&source, &made, follow.bind(py))? {
-                Given::Changed => return Ok(None),
-                Given::Feed => Some(true),
-                Given::Nothing => (of.now(py)?.ms >= self.asked.until_ms).then_some(false),
-            };
+            let given = of.give(&made, follow.bind(py))?;
+            let given = (given || of.now(py)?.ms >= self.asked.until_ms).then_some(given);
             if let Some(given) = given {
                 self.result = Some(given.into_pyobject(py)?.to_owned().into_any().unbind());
                 return Ok(None);
