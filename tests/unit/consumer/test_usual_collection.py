@@ -108,6 +108,11 @@ class Drawn:
             former.told = Told(base, former.topic_id, twin.collector.publication, None)
             chunk.partition, chunk.base = former, base
 
+        def told_of_another_base(twin: Twin) -> None:
+            """The network thread has moved it, and the count of changes is not told yet."""
+            state, call = twin.state(A), twin.collector.publication
+            state.told = Told(Position(at), state.topic_id, call, None)
+
         others: list[Step] = [
             lambda twin: setattr(twin.buffer, "starved", not twin.buffer.starved),
             lambda twin: setattr(twin.collector, "max_bytes", size),
@@ -116,8 +121,7 @@ class Drawn:
             others += [
                 assign,
                 fetched_for_a_former_assignment,
-                # The network thread moves it, and has not told so yet.
-                lambda twin: setattr(twin.state(A), "told", None),
+                told_of_another_base,
                 # What a fetch brings that a seek has overtaken.
                 lambda twin: twin.fetched(A, at, base=Position(at)) and None,
                 lambda twin: twin.state(A).set_position(Position(at)),
