@@ -1,7 +1,7 @@
 //! The usual case of `FetchCollector.collect`, in one step.
 //!
-//! All chunks are new, and nothing else is to be told. Python leaves the same objects behind
-//! (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
+//! All chunks are new, and nothing else is to be told. `open_taken` makes the objects that Python
+//! leaves behind (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
