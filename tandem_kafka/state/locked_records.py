@@ -89,7 +89,7 @@ class LockedRecords:
         #: How often in a row it found only offsets without a record. Writer: the reader.
         self.holes = 0
         #: When that call began, and how long after the one before. Writer: the reader.
-        self._called_ms = self._paused_ms = 0
+        self.called_ms = self._paused_ms = 0
         #: When the application found nothing, None if it got a record since. Writer: the reader.
         self._asked_ms: int | None = None
         #: Whether it waits since, or its calls come often enough. Writer: the reader.
@@ -229,7 +229,7 @@ class LockedRecords:
 
     def begin_call(self, now_ms: int) -> None:
         """Note that the application calls poll(), or asks for the next record."""
-        self._called_ms, self._paused_ms = now_ms, now_ms - self._called_ms
+        self.called_ms, self._paused_ms = now_ms, now_ms - self.called_ms
 
     def ask(self, *, waits: bool) -> None:
         """Note that the application has found nothing; the network thread may have held back.
@@ -291,9 +291,7 @@ class LockedRecords:
                 self._acknowledged.append(Acknowledgement(run.partition, offset, offset, how, run))
         else:
             token = (offset + FIRST_TOKEN) * NEXT_OFFSET + how
-            # Invariant: the reader does not come between the comparison and the call. Of several
-            # threads, one stores its token, which is another object than those of the others.
-            is_first = offset >= run.accepted and run.done.setdefault(offset, token) is token
+            is_first = run.acknowledge(offset, token)
             if run.forgotten:
                 raise _lock_lost(run, offset, now_ms)
         if not is_first:

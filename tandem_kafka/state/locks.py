@@ -417,6 +417,17 @@ class LockedRun:
         self._accepted = self.accepted
         self.fed = NOT_FED
 
+    def acknowledge(self, offset: int, token: int) -> bool:
+        """Store the token of an acknowledgement; return False if the offset has one already."""
+        # Invariant: the reader does not come between the comparison and the call, so there is no
+        # other call: Python switches threads behind each. Of several threads, one stores its token,
+        # which is another object than those of the others.
+        return (
+            offset >= self._accepted
+            and offset >= (fed := self.fed)[0] + fed[1].given - 1
+            and self.done.setdefault(offset, token) is token
+        )
+
     @property
     def given(self) -> int:
         """The first offset that the application has not been given."""

@@ -40,6 +40,22 @@ def test_a_loop_accepts_before_a_slow_record_what_it_has_handled() -> None:
         assert consumer.commit().keys() <= {TP}
 
 
+def test_a_loop_that_has_waited_accepts_before_a_slow_record_what_it_has_handled() -> None:
+    """The network thread had looked before the feed began, and knew nothing of it."""
+    with sharing("waited, then slow", brokers=1, count=20) as (simulation, start):
+        consumer = start("implicit", consumer_timeout_ms=LOCK_MS)
+        for _ in range(20):
+            next(consumer)
+        simulation.after(3_000, lambda: produce(simulation, TP, 400))
+        sizes = []
+        for _ in range(300):
+            last = next(consumer).offset
+            sizes.append(len(consumer._parts.handing._fed.feed))
+        assert sizes[-1] > 20
+        simulation.sleep(100)
+        assert metric(consumer, "records-accepted-total") == last
+
+
 def test_an_exception_releases_the_last_of_quick_records_and_accepts_the_others() -> None:
     with sharing("exception", brokers=1, count=400) as (simulation, start):
         consumer = start("implicit")

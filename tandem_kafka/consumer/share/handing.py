@@ -163,7 +163,9 @@ class Handing:
             now_ms: The time.
         """
         chunk, start, stop = given
-        if self._is_quick:
+        # Invariant: one record if the reader has waited. The network thread may have looked since,
+        # and needs another notice.
+        if self._is_quick and (now_ms == self._records.called_ms or not self._implicit):
             stop = min(start + _FOLLOWING_RECORDS, len(chunk.records))
         run = chunk.run
         until_ms = min(now_ms + _FOLLOWING_MS, run.partition.usable_until_ms)

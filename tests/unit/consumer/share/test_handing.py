@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import gc
 import uuid
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -262,6 +264,36 @@ def test_a_record_that_a_feed_has_accepted_cannot_be_acknowledged_again() -> Non
     world.next()
     world.next()
     assert world.acknowledged() == [(0, ACCEPT), (1, RELEASE), (2, ACCEPT), (3, GAP)]
+
+
+def test_a_record_that_a_feed_accepts_meanwhile_is_not_acknowledged_by_another_thread() -> None:
+    """Both acknowledgements were sent. The loop goes on where Python may switch threads."""
+    outcomes = set()
+    for at in count():  # few of them may switch
+        world = Iterating(data=batch([Rec()] * 6, 0))
+        world.next()
+        record, made = next(world.loop), list[tuple[int, AcknowledgeType]]()
+        interrupter = Interrupter(at, lambda: _go_on_at_switch(interrupter, world, made))  # noqa: B023
+        with suppress(IllegalStateError):
+            interrupter.call(world.records.acknowledge, record._origin, record.offset, RELEASE)
+        if interrupter.frame is None:
+            break
+        made += world.acknowledged()
+        [how] = [how for offset, how in made if offset == record.offset]
+        outcomes.add((how, bool(world.read[1:])))
+    assert outcomes == {(ACCEPT, True), (RELEASE, True), (RELEASE, False)}
+
+
+def _go_on_at_switch(
+    interrupter: Interrupter, world: Iterating, made: list[tuple[int, AcknowledgeType]]
+) -> None:
+    """Let the loop and the network thread go on if CPython may switch threads here."""
+    assert interrupter.frame is not None
+    code, place = interrupter.frame.f_code, interrupter.instruction
+    before = [each.opname for each in dis.get_instructions(code) if each.offset < place]
+    if before and before[-1] in {"CALL", "CALL_KW", "JUMP_BACKWARD", "RESUME"}:
+        world.next()
+        made += world.acknowledged()
 
 
 def test_what_a_loop_got_last_is_released() -> None:
