@@ -126,6 +126,10 @@ class Callers(Protocol):
         """
         ...
 
+    def cancellations(self) -> int:
+        """Return how often the calling task was cancelled; 0 for a thread."""
+        ...
+
     async def shield(self, call: Awaitable[T]) -> T:
         """Complete a call even if its task is cancelled meanwhile; then raise the cancellation."""
         ...
@@ -308,6 +312,10 @@ class Threads:
     def hurried_since_ms(self) -> int | None:
         """Return None: threads have no cancellation."""
         return None
+
+    def cancellations(self) -> int:
+        """Return 0: threads have no cancellation."""
+        return 0
 
     async def shield(self, call: Awaitable[T]) -> T:
         """Make the call: threads have no cancellation."""

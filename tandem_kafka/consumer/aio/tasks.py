@@ -40,6 +40,12 @@ def running_loop() -> asyncio.AbstractEventLoop:
         raise IllegalStateError(msg) from None
 
 
+def cancellations() -> int:
+    """Return how often the current task was cancelled; 0 outside of tasks."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 class TaskLock:
     """A reentrant lock that rejects other tasks."""
 
@@ -121,6 +127,7 @@ class Tasks:
 
     kind = "task"
     cancellable = True
+    cancellations = staticmethod(cancellations)
 
     def __init__(self, clock: Clock, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock

@@ -87,6 +87,7 @@ class Reading(WithCore):
             core.engine.subscription,
             deserializers if self._loop_deserializes else None,
             poller.note_error,
+            core.callers.cancellations if core.callers.cancellable else None,
         )
         interferes = deserializers.active or interceptors.consuming
         #: `poll()` and `find_feed()` for threads, whose functions must be guarded.

@@ -10,6 +10,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.consumer.reading import poller
 from tandem_kafka.errors import WakeupError
 from tandem_kafka.runtime.native import native
+from tandem_kafka_testing.cluster import SimCluster
 from tandem_kafka_testing.served import ServedKafka
 from tests.integration.polling import ENDLESS_MS, when_blocked
 from tests.waiting import wait_until
@@ -60,3 +61,47 @@ def test_the_application_is_alive_while_it_waits(idle: KafkaConsumer) -> None:
 
     with when_blocked(idle, lives), pytest.raises(WakeupError):
         idle.poll(ENDLESS_MS)
+
+
+def test_a_loop_commits_while_nothing_but_positions_moves() -> None:
+    """It returns nothing, because all that arrives are aborted transactions."""
+
+    def abort(cluster: SimCluster) -> None:
+        transaction = cluster.transaction()
+        transaction.produce(ORDERS, b"aborted")
+        transaction.abort()
+
+    with ServedKafka() as served:
+        served.create_topic("orders", partitions=1)
+        consumer: KafkaConsumer = KafkaConsumer(
+            "orders",
+            bootstrap_servers=served.bootstrap,
+            group_id="readers",
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            auto_commit_interval_ms=ENDLESS_MS,
+        )
+
+        def committed() -> int:
+            return served.perform(lambda cluster: cluster.committed("readers", ORDERS)) or 0
+
+        def moves() -> None:
+            try:
+                commits = consumer._parts.commits
+                for due_ms in (ENDLESS_MS, 0):
+                    before = consumer.position(ORDERS)
+                    commits.auto_commit_ms = consumer._core.clock.now_ms() + due_ms
+                    served.perform(abort)
+                    wait_until(lambda: consumer.position(ORDERS) > before, "a position")  # noqa: B023
+                wait_until(lambda: committed() > 0, "a commit")
+            finally:
+                consumer.wakeup()
+
+        with consumer:
+            served.produce("orders", b"first", b"second")
+            assert next(consumer).offset == 0
+            consumer.poll(ENDLESS_MS)
+            for _ in range(3):
+                assert consumer.poll(1) == {}
+            with when_blocked(consumer, moves), pytest.raises(WakeupError):
+                next(consumer)
