@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import AsyncKafkaConsumer, TopicPartition
-from tandem_kafka.consumer.aio.tasks import Tasks
+from tandem_kafka.consumer.aio.alarms import Alarm
+from tandem_kafka.consumer.aio.tasks import TaskLock, Tasks
 from tandem_kafka.consumer.reading.publication import Handed, Publication
 from tandem_kafka.errors import (
     ConcurrentModificationError,
@@ -275,6 +276,36 @@ def test_a_task_that_a_signal_handler_cancels_loses_no_record(
     simulated(test)
 
 
+@pytest.mark.parametrize("at_hand", [True, False])
+@pytest.mark.parametrize("read", READS.values())
+def test_a_task_that_is_cancelled_as_it_leaves_loses_no_record(
+    read: Read, at_hand: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler may run behind the step that has read the record, too."""
+
+    async def test(reader: Reader) -> None:
+        def disarm(alarm: Alarm) -> None:
+            if asyncio.current_task() is task:
+                task.cancel()
+            disarmed(alarm)
+
+        produced = asyncio.create_task(reader.produce(PARTITIONS[0], [b"x"], 600))
+        if at_hand:
+            await produced
+        task = asyncio.create_task(read(reader.consumer))
+        kind = type(reader.consumer._tasks._alarm)
+        disarmed = kind.disarm
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "disarm", disarm)
+            await asyncio.wait([task])
+        assert task.cancelled()
+        await produced
+        assert await reader.consumer.position(PARTITIONS[0]) == 1
+        assert await read(reader.consumer) == [1]
+
+    simulated(test)
+
+
 @pytest.mark.parametrize("read", READS.values())
 def test_a_second_task_cannot_read(read: Read) -> None:
     async def test(reader: Reader) -> None:
@@ -288,6 +319,38 @@ def test_a_second_task_cannot_read(read: Read) -> None:
         assert reader.consumer._core.reader is None
         await reader.produce(PARTITIONS[0], [b"x"], 600)
         assert await read(reader.consumer) == [1]
+
+    simulated(test)
+
+
+@pytest.mark.parametrize("usual", [True, False])
+@pytest.mark.parametrize("read", READS.values())
+def test_a_task_that_an_interrupt_has_ended_holds_no_lock(
+    read: Read, monkeypatch: pytest.MonkeyPatch, *, usual: bool
+) -> None:
+    """It came between the call that acquires the lock and the `try` that releases it."""
+
+    async def test(reader: Reader) -> None:
+        def interrupted(*_: Any) -> None:
+            raise InterruptedError
+
+        def acquires(lock: TaskLock) -> None:
+            acquired(lock)
+            raise InterruptedError
+
+        acquired = TaskLock.acquire
+        if not usual:
+            reader.consumer._reading.usual = None
+        with monkeypatch.context() as patch:
+            patch.setattr(Tasks, "complete", interrupted)
+            patch.setattr(TaskLock, "acquire", acquires)
+            reading = asyncio.create_task(read(reader.consumer))
+            await asyncio.wait([reading])
+        assert isinstance(reading.exception(), InterruptedError)
+        await reader.produce(PARTITIONS[0], [b"x"], 600)
+        assert await read(reader.consumer) == [1]
+        lock: Any = reader.consumer._core._owner
+        assert (reader.consumer._core.reader, lock._holder) == (None, None)
 
     simulated(test)
 

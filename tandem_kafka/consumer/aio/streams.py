@@ -62,8 +62,8 @@ async def usually(
     if call is None:
         return await uncancelled(lambda: read(None), suspended=begin is not None)
     begun = await tasks.complete(call)
-    if call.result is not None:
-        result: T = call.result
+    result: T | None = call.result
+    if result is not None:
         return result
 
     def go_on() -> Awaitable[T]:
