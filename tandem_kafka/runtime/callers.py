@@ -198,6 +198,10 @@ class Holding:
     release: Callable[[], None]
 
 
+def _nothing() -> None:
+    """Release a lock that is not held."""
+
+
 class OwnerLock:
     """A reentrant lock that rejects other threads instead of blocking them.
 
@@ -230,10 +234,12 @@ class OwnerLock:
         only guarded method, nothing else can have acquired the lock.
         """
         nested = self.is_nested(inside)
-        held.release()
+        # An interrupt may prevent `regain`, and the caller releases the lock in any case.
+        release, held.release = held.release, _nothing  # type: ignore[method-assign]
+        release()
         with suppress(RuntimeError):  # not held any more
             while not nested:
-                held.release()
+                release()
 
     def is_nested(self, inside: Inside) -> bool:
         """Tell whether the calling thread is inside several guarded methods."""
