@@ -378,6 +378,46 @@ def test_a_fork_cannot_read(read: Read, monkeypatch: pytest.MonkeyPatch) -> None
     simulated(test)
 
 
+@pytest.mark.parametrize("usual", [True, False])
+def test_a_call_that_gives_way_reads_in_its_own_way_afterwards(*, usual: bool) -> None:
+    """Another task has read in another way meanwhile, and was cancelled."""
+
+    async def test(reader: Reader) -> None:
+        if not usual:
+            reader.consumer._reading.usual = None
+        polling = asyncio.create_task(reader.consumer.poll(5_000))
+        await asyncio.sleep(0.1)
+        assigning = asyncio.create_task(reader.consumer.assign(PARTITIONS))
+        iterating = asyncio.create_task(iterate(reader.consumer))
+        await asyncio.sleep(0.1)
+        iterating.cancel()
+        await asyncio.wait([iterating, assigning])
+        await reader.produce(PARTITIONS[0], [b"x"], 600)
+        [[record]] = (await polling).values()
+        assert record.value == b"X"
+
+    simulated(test, value_deserializer=bytes.upper)
+
+
+def test_calls_of_different_limits_leave_the_usual_one() -> None:
+    async def test(reader: Reader) -> None:
+        collector = reader.consumer._reading._collector
+        before = collector.max_bytes
+        batches = reader.consumer.arrow_batches()
+        tasks = [asyncio.create_task(anext(batches))]  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        tasks += [asyncio.create_task(reader.consumer.assign(PARTITIONS))]
+        tasks += [asyncio.create_task(anext(batches))]  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()
+            await asyncio.sleep(0.1)
+        assert all(task.done() for task in tasks)
+        assert collector.max_bytes == before
+
+    simulated(test)
+
+
 def test_the_usual_calls_leave_nothing_in_memory() -> None:
     async def test(reader: Reader) -> None:
         kinds = Handed, Position, Publication, native.TaskCall  # type: ignore[union-attr]
