@@ -126,6 +126,10 @@ class Callers(Protocol):
         """
         ...
 
+    def cancellations(self) -> int:
+        """Return how often the calling task was cancelled; 0 for a thread."""
+        ...
+
     async def shield(self, call: Awaitable[T]) -> T:
         """Complete a call even if its task is cancelled meanwhile; then raise the cancellation."""
         ...
@@ -194,6 +198,10 @@ class Holding:
     release: Callable[[], None]
 
 
+def _nothing() -> None:
+    """Release a lock that is not held."""
+
+
 class OwnerLock:
     """A reentrant lock that rejects other threads instead of blocking them.
 
@@ -226,10 +234,12 @@ class OwnerLock:
         only guarded method, nothing else can have acquired the lock.
         """
         nested = self.is_nested(inside)
-        held.release()
+        # An interrupt may prevent `regain`, and the caller releases the lock in any case.
+        release, held.release = held.release, _nothing  # type: ignore[method-assign]
+        release()
         with suppress(RuntimeError):  # not held any more
             while not nested:
-                held.release()
+                release()
 
     def is_nested(self, inside: Inside) -> bool:
         """Tell whether the calling thread is inside several guarded methods."""
@@ -308,6 +318,10 @@ class Threads:
     def hurried_since_ms(self) -> int | None:
         """Return None: threads have no cancellation."""
         return None
+
+    def cancellations(self) -> int:
+        """Return 0: threads have no cancellation."""
+        return 0
 
     async def shield(self, call: Awaitable[T]) -> T:
         """Make the call: threads have no cancellation."""

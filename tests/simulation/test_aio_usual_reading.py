@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from gc import collect, get_objects
 from operator import sub
 from random import Random
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import AsyncKafkaConsumer, TopicPartition
-from tandem_kafka.consumer.aio.tasks import Tasks
+from tandem_kafka.consumer.aio.alarms import Alarm
+from tandem_kafka.consumer.aio.tasks import TaskLock, Tasks
 from tandem_kafka.consumer.reading.publication import Handed, Publication
 from tandem_kafka.errors import (
     ConcurrentModificationError,
@@ -155,14 +157,14 @@ def test_every_record_is_read_once_and_moves_the_position(seed: int) -> None:
         simulation.run(run(simulation))
 
 
-def simulated(test: Callable[[Reader], Coroutine[Any, Any, None]]) -> None:
+def simulated(test: Callable[[Reader], Coroutine[Any, Any, None]], **more: Any) -> None:
     """Run a test with a consumer of which the next call is a usual one that finds nothing.
 
     It has read a record of each partition.
     """
 
     async def run(simulation: Simulation) -> None:
-        options = {"enable_auto_commit": False, "consumer_timeout_ms": 5_000}
+        options = {"enable_auto_commit": False, "consumer_timeout_ms": 5_000, **more}
         reader = Reader(simulation, options)
         async with reader.consumer:
             await reader.consumer.assign(PARTITIONS)
@@ -274,6 +276,36 @@ def test_a_task_that_a_signal_handler_cancels_loses_no_record(
     simulated(test)
 
 
+@pytest.mark.parametrize("at_hand", [True, False])
+@pytest.mark.parametrize("read", READS.values())
+def test_a_task_that_is_cancelled_as_it_leaves_loses_no_record(
+    read: Read, at_hand: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler may run behind the step that has read the record, too."""
+
+    async def test(reader: Reader) -> None:
+        def disarm(alarm: Alarm) -> None:
+            if asyncio.current_task() is task:
+                task.cancel()
+            disarmed(alarm)
+
+        produced = asyncio.create_task(reader.produce(PARTITIONS[0], [b"x"], 600))
+        if at_hand:
+            await produced
+        task = asyncio.create_task(read(reader.consumer))
+        kind = type(reader.consumer._tasks._alarm)
+        disarmed = kind.disarm
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "disarm", disarm)
+            await asyncio.wait([task])
+        assert task.cancelled()
+        await produced
+        assert await reader.consumer.position(PARTITIONS[0]) == 1
+        assert await read(reader.consumer) == [1]
+
+    simulated(test)
+
+
 @pytest.mark.parametrize("read", READS.values())
 def test_a_second_task_cannot_read(read: Read) -> None:
     async def test(reader: Reader) -> None:
@@ -287,6 +319,38 @@ def test_a_second_task_cannot_read(read: Read) -> None:
         assert reader.consumer._core.reader is None
         await reader.produce(PARTITIONS[0], [b"x"], 600)
         assert await read(reader.consumer) == [1]
+
+    simulated(test)
+
+
+@pytest.mark.parametrize("usual", [True, False])
+@pytest.mark.parametrize("read", READS.values())
+def test_a_task_that_an_interrupt_has_ended_holds_no_lock(
+    read: Read, monkeypatch: pytest.MonkeyPatch, *, usual: bool
+) -> None:
+    """It came between the call that acquires the lock and the `try` that releases it."""
+
+    async def test(reader: Reader) -> None:
+        def interrupted(*_: Any) -> None:
+            raise InterruptedError
+
+        def acquires(lock: TaskLock) -> None:
+            acquired(lock)
+            raise InterruptedError
+
+        acquired = TaskLock.acquire
+        if not usual:
+            reader.consumer._reading.usual = None
+        with monkeypatch.context() as patch:
+            patch.setattr(Tasks, "complete", interrupted)
+            patch.setattr(TaskLock, "acquire", acquires)
+            reading = asyncio.create_task(read(reader.consumer))
+            await asyncio.wait([reading])
+        assert isinstance(reading.exception(), InterruptedError)
+        await reader.produce(PARTITIONS[0], [b"x"], 600)
+        assert await read(reader.consumer) == [1]
+        lock: Any = reader.consumer._core._owner
+        assert (reader.consumer._core.reader, lock._holder) == (None, None)
 
     simulated(test)
 
@@ -314,6 +378,46 @@ def test_a_fork_cannot_read(read: Read, monkeypatch: pytest.MonkeyPatch) -> None
     simulated(test)
 
 
+@pytest.mark.parametrize("usual", [True, False])
+def test_a_call_that_gives_way_reads_in_its_own_way_afterwards(*, usual: bool) -> None:
+    """Another task has read in another way meanwhile, and was cancelled."""
+
+    async def test(reader: Reader) -> None:
+        if not usual:
+            reader.consumer._reading.usual = None
+        polling = asyncio.create_task(reader.consumer.poll(5_000))
+        await asyncio.sleep(0.1)
+        assigning = asyncio.create_task(reader.consumer.assign(PARTITIONS))
+        iterating = asyncio.create_task(iterate(reader.consumer))
+        await asyncio.sleep(0.1)
+        iterating.cancel()
+        await asyncio.wait([iterating, assigning])
+        await reader.produce(PARTITIONS[0], [b"x"], 600)
+        [[record]] = (await polling).values()
+        assert record.value == b"X"
+
+    simulated(test, value_deserializer=bytes.upper)
+
+
+def test_calls_of_different_limits_leave_the_usual_one() -> None:
+    async def test(reader: Reader) -> None:
+        collector = reader.consumer._reading._collector
+        before = collector.max_bytes
+        batches = reader.consumer.arrow_batches()
+        tasks = [asyncio.create_task(anext(batches))]  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        tasks += [asyncio.create_task(reader.consumer.assign(PARTITIONS))]
+        tasks += [asyncio.create_task(anext(batches))]  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()
+            await asyncio.sleep(0.1)
+        assert all(task.done() for task in tasks)
+        assert collector.max_bytes == before
+
+    simulated(test)
+
+
 def test_the_usual_calls_leave_nothing_in_memory() -> None:
     async def test(reader: Reader) -> None:
         kinds = Handed, Position, Publication, native.TaskCall  # type: ignore[union-attr]
@@ -330,3 +434,97 @@ def test_the_usual_calls_leave_nothing_in_memory() -> None:
         assert max(map(sub, counts(), before)) < 20
 
     simulated(test)
+
+
+def abort(reader: Reader) -> None:
+    """Append a transaction of which nothing but positions is read."""
+    tp = PARTITIONS[0]
+    with suppress(InterruptedError), reader.simulation.cluster.transaction() as transaction:
+        transaction.produce(tp, b"aborted")
+        raise InterruptedError
+    reader.position[tp] += 2
+    reader.produced[tp] += 2
+
+
+@pytest.mark.parametrize("usual", [True, False])
+def test_a_loop_commits_while_nothing_but_positions_moves(*, usual: bool) -> None:
+    async def run(simulation: Simulation) -> None:
+        options = {"isolation_level": "read_committed", "auto_commit_interval_ms": 1_000}
+        reader = Reader(simulation, options)
+        async with reader.consumer:
+            await reader.consumer.subscribe(["orders"])
+            for wait_ms in (0, 600):
+                await reader.produce(PARTITIONS[0], [b"x"], wait_ms)
+                assert await reader.poll(5_000) == 1
+            if not usual:
+                reader.consumer._reading.usual = None
+            looping = asyncio.create_task(reader.iterate(1))
+            await asyncio.sleep(0.1)
+            for _ in range(5):
+                await asyncio.sleep(1)
+                before = reader.position[PARTITIONS[0]]
+                abort(reader)
+            assert simulation.cluster.committed("readers", PARTITIONS[0]) in {before - 2, before}
+            looping.cancel()
+            await asyncio.wait([looping])
+
+    with Simulation() as simulation:
+        simulation.run(run(simulation))
+
+
+def test_records_behind_aborted_ones_move_no_position_before_they_are_returned() -> None:
+    """One step collects twice: first what moves positions only, then records."""
+
+    async def test(reader: Reader) -> None:
+        measured = reader.consumer._reading._poller.measured
+        noted, found = measured.note_records, []
+
+        def interrupted(_: Any) -> None:
+            measured.note_records = noted
+            found.append(subscription.consumed_offsets()[PARTITIONS[0]].offset)
+            raise InterruptedError
+
+        subscription = reader.consumer._core.engine.subscription
+        looping = asyncio.create_task(iterate(reader.consumer))
+        await asyncio.sleep(0.1)
+        abort(reader)
+        measured.note_records = interrupted
+        await reader.produce(PARTITIONS[0], [b"x"] * 2, 1_200)
+        with pytest.raises(InterruptedError):
+            await looping
+        assert found == [3]
+        assert await reader.consumer.position(PARTITIONS[0]) == 3
+        assert await iterate(reader.consumer) == [3]
+
+    simulated(test, isolation_level="read_committed")
+
+
+@pytest.mark.parametrize("read", READS.values())
+def test_a_task_that_a_deserializer_cancels_loses_no_record(read: Read) -> None:
+    cancels = False
+
+    def deserialize(value: bytes) -> bytes:
+        nonlocal cancels
+        task = asyncio.current_task()
+        assert task is not None
+        if cancels:
+            cancels = False
+            task.cancel()
+        return value
+
+    async def test(reader: Reader) -> None:
+        nonlocal cancels
+        for tp in PARTITIONS[:2]:
+            await reader.produce(tp, [b"x"] * 3, 600)
+        assert len(await read(reader.consumer)) in {1, 6}
+        if read is poll:
+            await reader.produce(PARTITIONS[0], [b"x"] * 3, 600)
+        before = [await reader.consumer.position(tp) for tp in PARTITIONS]
+        cancels = True
+        task = asyncio.create_task(read(reader.consumer))
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert [await reader.consumer.position(tp) for tp in PARTITIONS] == before
+        assert (await read(reader.consumer))[0] in before
+
+    simulated(test, value_deserializer=deserialize)

@@ -193,6 +193,19 @@ def test_the_lock_is_reentrant_but_rejects_other_threads() -> None:
     assert on_another_thread(lock.acquire) is not None, "both have left"
 
 
+def test_a_lock_that_was_given_up_may_be_released() -> None:
+    """Its caller does that in any case, also if an interrupt has prevented `regain`."""
+    lock = OwnerLock()
+    held = lock.acquire()
+    assert held is not None
+    lock.give_up(held, is_within)
+    held.release()
+    assert lock.regain(held, is_within)
+    assert on_another_thread(lock.acquire) is None
+    held.release()
+    assert on_another_thread(lock.acquire) is not None
+
+
 def test_a_lock_abandoned_by_an_interrupt_is_taken_over() -> None:
     lock = OwnerLock()
     assert lock.acquire() is not None  # and the method ended without releasing it

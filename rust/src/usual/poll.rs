@@ -376,9 +376,8 @@ impl UsualReading {
         let py = source.collector.py();
         let (core, polls) = (self.core.bind(py), self.polls.bind(py));
         let changes = source.changes()?;
-        let auto_commit = self.commits_slots.auto_commit_ms.get(self.commits.bind(py))?;
         Ok(self.is_quiet(py)?
-            && (now_ms as f64) < auto_commit.extract()?
+            && !self.is_commit_due(py, now_ms)?
             && source.is_usual()?
             && source.is_published()?
             && self.is_settled(&changes)?
@@ -387,6 +386,13 @@ impl UsualReading {
             && !self.core_slots.closed.is_true(core)?
             && !self.poller_slots._looking.is_true(self.poller.bind(py))?
             && self.process_slots.pid.is(self.process.bind(py), self.pid.bind(py))?)
+    }
+
+    /// Whether Python must begin an automatic commit.
+    fn is_commit_due(&self, py: Python<'_>, now_ms: i64) -> PyResult<bool> {
+        let due_ms: f64 =
+            self.commits_slots.auto_commit_ms.get(self.commits.bind(py))?.extract()?;
+        Ok(now_ms as f64 >= due_ms)
     }
 
     /// Whether this is the count of changes at which no event is needed.
@@ -541,7 +547,11 @@ impl UsualReading {
 
     /// Begins to read; returns false if Python must.
     fn start(&self, source: &Source<'_, '_>, now_ms: i64, asked: Asked) -> PyResult<bool> {
-        self.measure(source.collector.py(), now_ms)?;
+        let py = source.collector.py();
+        self.measure(py, now_ms)?;
+        if self.is_commit_due(py, now_ms)? {
+            return Ok(false); // while nothing but positions is collected
+        }
         self.case.get().collector.raw.set(&source.collector, asked.native && self.interferes)?;
         source.begin()
     }

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, Self, TypeVar
 
-from tandem_kafka.consumer.aio.tasks import Tasks
+from tandem_kafka.consumer.aio.tasks import Tasks, cancellations
 from tandem_kafka.consumer.reading.iteration import Follow, Loop
 from tandem_kafka.consumer.reading.publication import Publication
 from tandem_kafka.consumer.reading.reading import Begun
@@ -62,8 +62,8 @@ async def usually(
     if call is None:
         return await uncancelled(lambda: read(None), suspended=begin is not None)
     begun = await tasks.complete(call)
-    if call.result is not None:
-        result: T = call.result
+    result: T | None = call.result
+    if result is not None:
         return result
 
     def go_on() -> Awaitable[T]:
@@ -88,15 +88,10 @@ async def uncancelled(read: Callable[[], Awaitable[T]], *, suspended: bool = Fal
         if not suspended:
             await asyncio.sleep(0)  # receives a cancellation; also, records may always be at hand
         suspended = False
-        requests = _cancellations()
+        requests = cancellations()
         found = await read()
-        if _cancellations() == requests:
+        if cancellations() == requests:
             return found
-
-
-def _cancellations() -> int:
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
 
 
 class Stream(Generic[T]):

@@ -40,6 +40,12 @@ def running_loop() -> asyncio.AbstractEventLoop:
         raise IllegalStateError(msg) from None
 
 
+def cancellations() -> int:
+    """Return how often the current task was cancelled; 0 outside of tasks."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 class TaskLock:
     """A reentrant lock that rejects other tasks."""
 
@@ -57,9 +63,11 @@ class TaskLock:
 
     def enter(self, entry: Entry) -> bool:
         """Let the current task enter, unless another one is inside."""
-        current = self._tasks.current()
-        if self._holder is not None and self._holder is not current:
-            return False
+        current, holder = self._tasks.current(), self._holder
+        if holder is not None and holder is not current:
+            if not (isinstance(holder, asyncio.Future) and holder.done()):
+                return False
+            self._entries.clear()  # an interrupt has ended the task before it released the lock
         self._holder = current
         self._entries.add(entry)
         return True
@@ -86,7 +94,7 @@ class TaskLock:
         return isinstance(held, Entry) and held.acquire()
 
     def nobody_else(self, inside: Inside) -> bool:
-        """Return False: no task can abandon a lock, because only a wait can end it."""
+        """Return False: `enter` finds out whether a task has abandoned the lock."""
         del inside
         return False
 
@@ -121,6 +129,7 @@ class Tasks:
 
     kind = "task"
     cancellable = True
+    cancellations = staticmethod(cancellations)
 
     def __init__(self, clock: Clock, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock

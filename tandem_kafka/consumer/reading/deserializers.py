@@ -15,6 +15,9 @@ from tandem_kafka.types import ConsumerRecord, TopicPartition
 #: A function of the bytes, or, if the flag is True, of topic, headers and bytes.
 Deserialize = tuple[Callable[..., Any], bool]
 
+#: Wraps a function.
+Watch = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 
 class Deserializers:
     """The deserializers of keys and values; `active` is False if neither is configured."""
@@ -44,8 +47,16 @@ class Deserializers:
         origin, error = failure
         return done, self.error_of(origin, error, record)
 
-    def feed(self, records: Any, note_error: Callable[[KafkaError], None]) -> Any:
-        """Return a native `Feed` of native records, each deserialized when its turn comes."""
+    def feed(
+        self, records: Any, note_error: Callable[[KafkaError], None], watch: Watch | None = None
+    ) -> Any:
+        """Return a native `Feed` of native records, each deserialized when its turn comes.
+
+        Args:
+            records: The records.
+            note_error: Notes the error of a deserializer.
+            watch: Wraps the deserializers.
+        """
         if native is None:
             raise AssertionError("a feed needs the native extension, which is not loaded")
         if not self.active:
@@ -56,7 +67,10 @@ class Deserializers:
             note_error(error)
             return error
 
-        return native.Feed(records, self._key, self._value, error_of)
+        key, value = self._key, self._value
+        if watch is not None:
+            key, value = (each and (watch(each[0]), each[1]) for each in (key, value))
+        return native.Feed(records, key, value, error_of)
 
     def error_of(
         self, origin: str, error: Exception, record: ConsumerRecord

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tandem_kafka.consumer.reading.deserializers import Deserializers
@@ -184,9 +185,18 @@ class Iteration:
         subscription: SubscriptionState,
         deserializers: Deserializers | None = None,
         note_error: Callable[[KafkaError], None] = lambda _: None,
+        cancellations: Callable[[], int] | None = None,
     ) -> None:
+        """Start without records.
+
+        Args:
+            subscription: The assigned partitions.
+            deserializers: For records that have not been deserialized yet.
+            note_error: Notes the error of a deserializer.
+            cancellations: Counts the cancellations of the calling task; None for threads.
+        """
         self._subscription = subscription
-        #: For records that have not been deserialized yet.
+        self._watch = None if cancellations is None else partial(self._watched, cancellations)
         self._deserializers = deserializers
         self._note_error = note_error
         #: What has been collected and not returned.
@@ -209,8 +219,25 @@ class Iteration:
         deserializers = self._deserializers
         if native is None or type(records) is not native.Records or deserializers is None:
             return feed_of(records)
-        feed: Feed = deserializers.feed(records, self._note_error)
+        feed: Feed = deserializers.feed(records, self._note_error, self._watch)
         return feed
+
+    def _watched(
+        self, cancellations: Callable[[], int], deserialize: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Return a deserializer that ends the iteration if its task is cancelled meanwhile.
+
+        The task then receives the cancellation before the record, which is collected again.
+        """
+
+        def called(*arguments: Any) -> Any:
+            requests = cancellations()
+            made = deserialize(*arguments)
+            if cancellations() != requests:
+                self.end()
+            return made
+
+        return called
 
     def ready(self) -> IteratedRecords | None:
         """Return the run with the next record, or None if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from traceback import walk_stack
 from types import CodeType, FrameType
 from typing import Any, Final, TypeVar
@@ -183,6 +184,7 @@ class Poller(Polling):
         "_background",
         "_collector",
         "_looking",
+        "_max_bytes",
         "_quiet_changes",
         "commits",
     )
@@ -198,6 +200,7 @@ class Poller(Polling):
         super().__init__(core, reporters)
         self.commits = commits
         self._collector = collector
+        self._max_bytes = collector.max_bytes
         self._background = background
         #: Whether the innermost poll() is before its collection: listeners and callbacks may poll.
         self._looking = False
@@ -207,7 +210,14 @@ class Poller(Polling):
         self._quiet_changes = -1
 
     async def poll(
-        self, deadline_ms: int, max_records: int, held: Held, *, begun: bool = False
+        self,
+        deadline_ms: int,
+        max_records: int,
+        held: Held,
+        *,
+        raw: bool = False,
+        max_bytes: int | None = None,
+        begun: bool = False,
     ) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline or once closed.
 
@@ -215,6 +225,8 @@ class Poller(Polling):
             deadline_ms: When to stop waiting for the first record.
             max_records: Maximum number of records.
             held: The lock that makes this caller the reader.
+            raw: Whether iteration deserializes the records.
+            max_bytes: A smaller limit than usual.
             begun: Whether `UsualReading` has begun this call.
 
         Raises:
@@ -236,7 +248,8 @@ class Poller(Polling):
                 self.begin(now_ms)
             if now_ms >= self.commits.auto_commit_ms:
                 self.commits.auto_commit(now_ms)
-            return await self._next(now_ms, deadline_ms, max_records, held, nested=nested)
+            collects = partial(self._collect, max_records, raw, max_bytes)
+            return await self._next(now_ms, deadline_ms, collects, held, nested=nested)
         except KafkaError as error:
             self.note_error(error)
             raise
@@ -244,8 +257,26 @@ class Poller(Polling):
             self._looking = looking
             core.reader = outer
 
+    def _collect(self, max_records: int, raw: bool, max_bytes: int | None) -> ConsumerRecords:
+        # Invariant: set directly before the collection. While this call waits, others may collect.
+        collector = self._collector
+        collector.raw = raw
+        if max_bytes is None:
+            return collect(collector, max_records)
+        try:
+            collector.max_bytes = max_bytes
+            return collect(collector, max_records)
+        finally:
+            collector.max_bytes = self._max_bytes
+
     async def _next(
-        self, now_ms: int, deadline_ms: int, max_records: int, held: Held, *, nested: bool
+        self,
+        now_ms: int,
+        deadline_ms: int,
+        collects: Callable[[], ConsumerRecords],
+        held: Held,
+        *,
+        nested: bool,
     ) -> ConsumerRecords:
         core, collector = self._core, self._collector
         polls, buffer = core.engine.polls, core.engine.buffer
@@ -260,7 +291,7 @@ class Poller(Polling):
                     return ConsumerRecords()
                 now_ms = core.clock.now_ms()
             added = queue.added
-            batch = collect(collector, max_records)
+            batch = collects()
             if collector.deserializing:
                 now_ms = core.clock.now_ms()
             polls.polled_ms = now_ms

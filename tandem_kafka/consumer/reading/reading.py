@@ -87,6 +87,7 @@ class Reading(WithCore):
             core.engine.subscription,
             deserializers if self._loop_deserializes else None,
             poller.note_error,
+            core.callers.cancellations if core.callers.cancellable else None,
         )
         interferes = deserializers.active or interceptors.consuming
         #: `poll()` and `find_feed()` for threads, whose functions must be guarded.
@@ -134,7 +135,6 @@ class Reading(WithCore):
                 deadline_ms = core.deadline_ms(timeout_ms)
             if self.iteration.runs:
                 self.iteration.end()
-            self._collector.raw = False
             batch = await self._poller.poll(deadline_ms, limit, held, begun=begun is not None)
             return self._handed(batch)
         finally:
@@ -159,7 +159,6 @@ class Reading(WithCore):
             while True:
                 batch = await self._gather(until_ms, max_records, max_wait_ms, held)
                 if batch and self._deserializing:
-                    self._collector.raw = False
                     batch = await self._poller.poll(core.clock.now_ms(), max_records, held)
                 if batch:
                     return self._handed(batch)
@@ -178,8 +177,7 @@ class Reading(WithCore):
         """
         core, buffer = self._core, self._core.engine.buffer
         seen = buffer.added
-        self._collector.raw = True
-        batch = await self._poller.poll(until_ms, count, held)
+        batch = await self._poller.poll(until_ms, count, held, raw=True)
         deadline_ms = core.deadline_ms(max_wait_ms)
         counts = _COUNTS if native is not None or not self._deserializing else _COSTLY_COUNTS
         longest_ms = (deadline_ms - core.clock.now_ms()) // counts
@@ -200,8 +198,7 @@ class Reading(WithCore):
             pause_ms = min(longest_ms, 2 * pause_ms + 1)
             await core.wait(news, min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS))
             seen = buffer.added
-            self._collector.raw = True
-            batch = await self._poller.poll(core.clock.now_ms(), count, held)
+            batch = await self._poller.poll(core.clock.now_ms(), count, held, raw=True)
         return batch
 
     def _handed(
@@ -232,7 +229,6 @@ class Reading(WithCore):
         """Return records as an Arrow record batch, which is empty after the timeout."""
         core = self._core
         held = core.enter() or await core.acquire()
-        whole_bytes = self._collector.max_bytes
         try:
             build = form.checked()
             check_arrow_usable(
@@ -241,10 +237,9 @@ class Reading(WithCore):
             limit = check_limit(max_records, sys.maxsize)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
-            self._collector.max_bytes = min(whole_bytes, _ARROW_BYTES)
+            max_bytes = min(self._collector.max_bytes, _ARROW_BYTES)
             while True:
-                self._collector.raw = False
-                polled = await self._poller.poll(deadline_ms, limit, held)
+                polled = await self._poller.poll(deadline_ms, limit, held, max_bytes=max_bytes)
                 made, undecodable = build(tuple(polled.values()))
                 if undecodable is not None:
                     if not undecodable.row:
@@ -259,7 +254,6 @@ class Reading(WithCore):
                     return made, publication
                 publication.done = True  # all of them were dropped
         finally:
-            self._collector.max_bytes = whole_bytes
             held.release()
 
     def _undecodable(
@@ -341,9 +335,8 @@ class Reading(WithCore):
         begun = until_ms is not None
         changes = core.engine.subscription.changes
         while True:
-            self._collector.raw = self._loop_deserializes
-            limit = self._run_records
-            batch = await self._poller.poll(deadline_ms, limit, held, begun=begun)
+            limit, raw = self._run_records, self._loop_deserializes
+            batch = await self._poller.poll(deadline_ms, limit, held, raw=raw, begun=begun)
             begun = False
             self.iteration.add(*self._handed(batch))
             seen = changes.count

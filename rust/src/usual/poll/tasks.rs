@@ -64,7 +64,6 @@ pub struct TaskCall {
     #[pyo3(get)]
     suspended: bool,
     /// What `Reading` would return; None if it must go on.
-    #[pyo3(get)]
     result: Option<Py<PyAny>>,
 }
 
@@ -128,6 +127,15 @@ impl TaskCall {
         Ok(Some(call))
     }
 
+    /// Drops the result if a signal handler has cancelled the task, which must receive this first.
+    fn give_way(&mut self, py: Python<'_>) -> PyResult<()> {
+        if cancellations(self.task.bind(py))? != self.cancelled {
+            self.suspended = false;
+            self.result = None;
+        }
+        Ok(())
+    }
+
     /// Collects; returns how long to wait for the next record.
     fn read(&mut self, py: Python<'_>) -> PyResult<Option<i64>> {
         let of = self.of.get();
@@ -178,12 +186,19 @@ impl TaskCall {
         let left_ms = self.read(py).map_err(|error| self.of.get().noted(py, error))?;
         if left_ms.is_some() {
             self.suspended = true;
-        } else if cancellations(self.task.bind(py))? != self.cancelled {
-            // By a signal handler. The task must receive this first.
-            self.suspended = false;
-            self.result = None;
+        } else {
+            self.give_way(py)?;
         }
         Ok(left_ms)
+    }
+
+    /// What `Reading` would return; None if it must go on. Look again directly before the return.
+    #[getter]
+    fn result(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if self.result.is_some() {
+            self.give_way(py)?;
+        }
+        Ok(self.result.as_ref().map(|result| result.clone_ref(py)))
     }
 
     /// Leaves the call to Python: returns a lock of its own, and when the call ends without a record.
