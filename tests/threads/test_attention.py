@@ -98,6 +98,7 @@ class Reading:
 
         collector = SimpleNamespace(
             deserializing=False,
+            max_bytes=0,
             busy=False,
             publication=SimpleNamespace(done=True),
             moved=(),
