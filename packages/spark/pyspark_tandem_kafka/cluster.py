@@ -23,7 +23,6 @@ from pyspark_tandem_kafka.offsets import (
 )
 from pyspark_tandem_kafka.options import SourceOptions
 from tandem_kafka import config
-from tandem_kafka.config import sealed
 from tandem_kafka.errors import (
     InvalidArgumentError,
     KafkaConfigurationError,
@@ -236,7 +235,7 @@ class Cluster:
     def commit(self, group: str, offsets: PartitionOffsets) -> None:
         """Commit offsets to a group without members; a failure is only logged."""
         fixed = {"group_id": group, "enable_auto_commit": False}
-        options = sealed({**_client_options(self._options), **fixed})
+        options = config.sealed({**_client_options(self._options), **fixed})
         try:
             with tandem_kafka.KafkaConsumer(**options) as consumer:
                 consumer.commit({tp: OffsetAndMetadata(at, "", None) for tp, at in offsets.items()})
@@ -310,7 +309,7 @@ def _client_options(options: SourceOptions) -> dict[str, Any]:
     found.setdefault("allow_auto_create_topics", False)
     if options.group_id_prefix is not None:
         found.setdefault("client_id", f"{options.group_id_prefix}-driver")
-    return sealed(found)
+    return config.sealed(found)
 
 
 def _check_names(given: Collection[TopicPartition], partitions: Collection[TopicPartition]) -> None:

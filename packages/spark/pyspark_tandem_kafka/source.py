@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from collections.abc import MutableMapping
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, SparkFiles
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
@@ -26,6 +28,12 @@ class TandemKafkaDataSource(Shipped, DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         require("pyarrow")
+        _freeze_modules()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore it for the next step of planning."""
+        self.__dict__.update(state)
+        _freeze_modules()
 
     @classmethod
     def name(cls) -> str:
@@ -71,3 +79,14 @@ class TandemKafkaDataSource(Shipped, DataSource):
 
     def _flag(self, name: str) -> bool:
         return str(self.options.get(name, "false")).lower() == "true"
+
+
+@functools.cache
+def _freeze_modules() -> None:
+    """Exclude imported modules from garbage collection, once in each process that Spark starts.
+
+    Spark runs the collector after each step of planning. Without this, it scans every imported
+    module, which takes longer than most steps.
+    """
+    if SparkFiles._is_running_on_worker:  # noqa: SLF001 - a driver's objects are the application's
+        gc.freeze()

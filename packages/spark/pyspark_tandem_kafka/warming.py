@@ -53,7 +53,7 @@ def zips(spark_home: Path) -> list[Path]:
 
 
 def warm_zip(path: Path, *, check: bool = False) -> Warmed:
-    """Add bytecode to a zip file, for this version of Python.
+    """Add bytecode of all modules but tests to a zip file, for this version of Python.
 
     Invariant: what was in the file stays where it was, byte for byte. A running Python has the
     positions in mind and opens the file again for each module.
@@ -64,7 +64,7 @@ def warm_zip(path: Path, *, check: bool = False) -> Warmed:
     """
     path = path.resolve()  # a link stays one
     with ZipFile(path) as archive:
-        sources = [each for each in archive.infolist() if each.filename.endswith(".py")]
+        sources = [each for each in archive.infolist() if _is_imported(each.filename)]
         cold = [each for each in sources if not _has_bytecode(archive, each.filename)]
     if cold and not check:
         with _replacing(path) as copy, ZipFile(copy, "a") as archive:
@@ -72,6 +72,11 @@ def warm_zip(path: Path, *, check: bool = False) -> Warmed:
                 with contextlib.suppress(SyntaxError):  # Python would fail to import it, too
                     _add_bytecode(archive, each, path)
     return Warmed(path, len(sources), len(cold))
+
+
+def _is_imported(name: str) -> bool:
+    """Leave out tests: each new process reads the list of files once for each imported package."""
+    return name.endswith(".py") and "/tests/" not in name
 
 
 def _has_bytecode(archive: ZipFile, name: str) -> bool:

@@ -72,6 +72,37 @@ def test_a_plan_imports_no_client(plan: str) -> None:
     assert run(f"{program}print({clients!r} & set(sys.modules))") == "set()"
 
 
+MAKES = {
+    "create": "TandemKafkaDataSource({})",
+    "unpickle": "cloudpickle.loads(made)",
+}
+
+
+@pytest.mark.parametrize("step", MAKES)
+@pytest.mark.parametrize("planning", [True, False])
+def test_only_planning_excludes_its_modules_from_garbage_collection(
+    step: str, planning: bool
+) -> None:
+    """Spark collects garbage after each step; in a driver, the application decides."""
+    made = (
+        "from pyspark import cloudpickle\n"
+        "from pyspark_tandem_kafka.source import TandemKafkaDataSource\n"
+        "print(cloudpickle.dumps(TandemKafkaDataSource({})))"
+    )
+    found = run(
+        "import gc\n"
+        "from pyspark import SparkFiles, cloudpickle\n"
+        "from pyspark_tandem_kafka.source import TandemKafkaDataSource\n"
+        f"made = {run(made)}\n"
+        f"SparkFiles._is_running_on_worker = {planning}\n"
+        f"{MAKES[step]}\n"
+        "first = gc.get_freeze_count()\n"
+        f"{MAKES[step]}\n"
+        "print(first > 10_000, gc.get_freeze_count() <= first)"
+    )
+    assert found == f"{planning} True"
+
+
 def test_classes_of_kafka_python_are_pickled_by_name() -> None:
     """cloudpickle copies a class if `sys.modules` lacks its module."""
     found = run(

@@ -72,6 +72,18 @@ def test_bytecode_is_valid_in_every_time_zone(home: Path, zone: str) -> None:
     assert imported(path, "import shop; print(shop.__file__[-4:])", TZ=zone) == ".pyc"
 
 
+def test_tests_get_no_bytecode(home: Path) -> None:
+    """Seven tenths of the modules in `pyspark.zip` are tests."""
+    path = home / "python/lib/pyspark.zip"
+    with ZipFile(path, "a") as archive:
+        archive.writestr("shop/tests/__init__.py", b"")
+        archive.writestr("shop/tests/test_prices.py", b"PRICE = 1\n")
+    assert warm_zip(path).modules == 2
+    with ZipFile(path) as archive:
+        assert "shop/tests/test_prices.pyc" not in archive.namelist()
+    assert imported(path, "import shop.tests.test_prices as t; print(t.PRICE)") == "1"
+
+
 def test_a_traceback_shows_the_source(home: Path) -> None:
     path = home / "python/lib/pyspark.zip"
     warm_zip(path)
