@@ -28,7 +28,7 @@ from tandem_kafka.state.partition import Position
 from tandem_kafka_testing import Simulation
 from tests.scenarios.cancelling import Canceller
 from tests.scenarios.numbered_records import create_topic
-from tests.simulation.test_usual_reading import PARTITIONS
+from tests.simulation.test_usual_reading import PARTITIONS, drawn_options
 from tests.tier import seeds
 
 pytestmark = pytest.mark.skipif(native is None, reason="there is one implementation only")
@@ -131,15 +131,7 @@ class Reader:
 @pytest.mark.parametrize("seed", seeds(60, 600))
 def test_every_record_is_read_once_and_moves_the_position(seed: int) -> None:
     random = Random(seed)  # noqa: S311
-    size = random.choice([1 << 24, 4_000])
-    options = {
-        "max_partition_fetch_bytes": size,
-        "fetch_buffer_max_bytes": size,
-        "enable_auto_commit": random.random() < 0.5,
-        "auto_commit_interval_ms": 2_000,
-        "max_poll_records": random.choice([500, 3]),
-        "consumer_timeout_ms": 50,
-    }
+    options = {**drawn_options(random), "consumer_timeout_ms": 50}
 
     async def run(simulation: Simulation) -> None:
         reader = Reader(simulation, options)

@@ -137,16 +137,23 @@ def steps(random: Random) -> Iterator[Step]:
         yield lambda twin: twin.poll(0)
 
 
-@pytest.mark.parametrize("seed", seeds(60, 600))
-def test_both_read_the_same(seed: int) -> None:
-    random = Random(seed)  # noqa: S311
+def drawn_options(random: Random) -> dict[str, Any]:
+    """Large or small buffers and batches, with or without automatic commits."""
     size = random.choice([1 << 24, 4_000])
-    options = {
+    return {
         "max_partition_fetch_bytes": size,
         "fetch_buffer_max_bytes": size,
         "enable_auto_commit": random.random() < 0.5,
         "auto_commit_interval_ms": 2_000,
         "max_poll_records": random.choice([500, 3]),
+    }
+
+
+@pytest.mark.parametrize("seed", seeds(60, 600))
+def test_both_read_the_same(seed: int) -> None:
+    random = Random(seed)  # noqa: S311
+    options = {
+        **drawn_options(random),
         **random.choice(
             [{}, {}, {"value_deserializer": bytes.upper}, {"interceptor_classes": [Marking]}]
         ),

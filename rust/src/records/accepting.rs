@@ -40,8 +40,8 @@ static LOCKS: PyOnceLock<Locks> = PyOnceLock::new();
 pub struct Accepting;
 
 impl Locks {
-    /// Does what `LockedRecords.acknowledge` would; false, without an effect, in other than the
-    /// usual case: the lock is sure, and the network thread knows that it must look.
+    /// Does what `LockedRecords.acknowledge` would, in the usual case: the lock is sure, and the
+    /// network thread knows that it must look. Otherwise it changes nothing, and returns false.
     fn accept(&self, run: &Bound<'_, PyAny>, offset: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = run.py();
         let partition = self.run.partition.get(run)?;
@@ -81,7 +81,7 @@ impl Accepting {
     fn accept(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         // SAFETY: the record is alive. The calls return a new and a borrowed reference, or null with
-        // an exception: for what is no such record, too.
+        // an exception, for example if this is no record.
         let (run, offset) = unsafe {
             let (record, name) = (slf.as_ptr(), intern!(py, "_origin").as_ptr());
             let run = Bound::from_owned_ptr_or_err(py, ffi::PyObject_GenericGetAttr(record, name))?;
