@@ -2,12 +2,13 @@
 
 pytest-xdist 3.8 gives the next process all files of the dead one: of a file that was done it has no
 test to run, and waits for ever; the test that ended the process, for instance by its time limit,
-ends the next one too.
+ends the next one too. Work that is sent to a process that has just died ends the whole run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,11 @@ class _FilesThatAreLeft(LoadFileScheduling):
         """
         if self.collection is not None and node in self.registered_collections:
             super()._reschedule(node)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a process a file; if it has died, `remove_node` gives the file to another."""
+        with suppress(OSError):
+            super()._assign_work_unit(node)
 
     def schedule(self) -> None:
         """Give each process two files: it begins a test when it knows the next one, or the end."""

@@ -55,5 +55,6 @@ def frames() -> Iterator[FrameType]:
     """
     kind = importlib.import_module("greenlet").greenlet
     for each in gc.get_objects():
-        if isinstance(each, kind) and each.gr_frame is not None:
+        # Not `isinstance`, which asks a weak proxy, also one whose object is gone.
+        if issubclass(type(each), kind) and each.gr_frame is not None:
             yield each.gr_frame

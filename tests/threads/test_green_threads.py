@@ -55,8 +55,10 @@ def test_the_owner_of_a_consumer_is_recognised_among_green_threads() -> None:
 import gevent.monkey
 gevent.monkey.patch_all()
 import gevent
+import weakref
 from tandem_kafka.runtime.callers import OwnerLock
 lock = OwnerLock()
+gone = weakref.proxy(set())
 
 def inside():
     held = lock.acquire()

@@ -52,6 +52,42 @@ def pytest_collection():
 WAITS = "from conftest import wait_for\ndef test_waits(): wait_for('gw3 collects')"
 
 
+#: pytest-xdist has the report of the test before, and sends more work, when the process has died.
+TELLS_LATE = """
+import threading
+from xdist.workermanage import Marker, WorkerController
+
+sent = threading.Event()
+process_from_remote = WorkerController.process_from_remote
+send_runtest_some = WorkerController.send_runtest_some
+
+def process_late(node, event):
+    if event is Marker.END:
+        sent.wait(100)
+    process_from_remote(node, event)
+
+def send(node, indices):
+    try:
+        send_runtest_some(node, indices)
+    except OSError:
+        print("sent to a dead process")
+        sent.set()
+        raise
+
+WorkerController.process_from_remote = process_late
+WorkerController.send_runtest_some = send
+
+def pytest_runtest_logfinish(nodeid):
+    if nodeid.endswith("test_before") and nodes:
+        nodes[0].gateway._io.popen.wait()
+
+nodes = []
+
+def pytest_configure_node(node):  # not called in the processes
+    nodes.append(node)
+"""
+
+
 def run(folder: Path, processes: int, files: Mapping[str, str]) -> str:
     """Run tests in processes, and return what pytest prints."""
     (folder / "pytest.ini").touch()
@@ -95,3 +131,16 @@ def test_others_end_and_die_while_the_new_process_collects(tmp_path: Path) -> No
     printed = run(tmp_path, 3, files)
     assert "2 failed, 3 passed" in printed, printed
     assert "failed: test_dies_later.py::test_waits" in printed
+
+
+def test_a_file_that_is_sent_to_a_process_that_has_just_died_runs_in_another(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "conftest.py": PLUGIN + TELLS_LATE,
+        "test_dies.py": DIES,
+        "test_last.py": "def test_last(): pass",
+    }
+    printed = run(tmp_path, 1, files)
+    assert "sent to a dead process" in printed
+    assert "1 failed, 3 passed" in printed, printed

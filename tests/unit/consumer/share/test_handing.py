@@ -328,7 +328,7 @@ def test_a_feed_that_has_ended_keeps_no_record_alive() -> None:
     del world
     gc.collect()  # the feed, and with it the record
     gc.collect()
-    kept = [each for each in gc.get_objects() if isinstance(each, LockedPartition)]
+    kept = [each for each in gc.get_objects() if type(each) is LockedPartition]
     assert tp not in [each.tp for each in kept]
 
 
