@@ -320,7 +320,22 @@ pub fn key_of(py: Python<'_>, columns: &Columns, row: usize) -> Py<PyAny> {
 }
 
 pub fn value_of(py: Python<'_>, columns: &Columns, row: usize) -> Py<PyAny> {
+    if let Some(next) = columns.rows.get(row + 1) {
+        prefetch(columns, next.value);
+    }
     bytes_of(py, columns, columns.rows[row].value)
+}
+
+/// Asks the processor for the first KiB of a field while the application has the record before it:
+/// another core has received it, and to wait for it was half of the cost of a record of 1000 bytes.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+fn prefetch(columns: &Columns, field: Field) {
+    #[cfg(target_arch = "x86_64")]
+    for line in columns.bytes(field).unwrap_or_default().chunks(64).take(16) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
 }
 
 /// Creates a separate list for each record, because users may change it.
