@@ -19,7 +19,7 @@ from tandem_kafka.consumer.reading.publication import Handed, Publication
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError, KafkaError
 from tandem_kafka.runtime.native import native
 from tandem_kafka.runtime.process import PROCESS
-from tandem_kafka.state.partition import Position
+from tandem_kafka.state.partition import AssignedPartition, Position
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka_testing import Simulation
 from tests.implementations import collecting_in_python, in_python
@@ -271,7 +271,7 @@ def test_a_loop_obeys_what_a_signal_handler_does_while_it_looks(
 ) -> None:
     handlers = 0
 
-    def handled(collector: FetchCollector, states: Any) -> None:
+    def handled(collector: FetchCollector, state: AssignedPartition) -> None:
         nonlocal handlers
         if handlers == 0:
             handlers = 1
@@ -279,10 +279,10 @@ def test_a_loop_obeys_what_a_signal_handler_does_while_it_looks(
                 reader.consumer.pause(*PARTITIONS)
             for tp in () if paused else PARTITIONS:
                 reader.consumer.seek(tp, 1)
-        called(collector, states)
+        called(collector, state)
 
-    called = FetchCollector._serve_others_first
-    monkeypatch.setattr(FetchCollector, "_serve_others_first", handled)
+    called = FetchCollector._serve_last
+    monkeypatch.setattr(FetchCollector, "_serve_last", handled)
     with Simulation() as simulation:
         reader = ready(simulation, count=3, max_poll_records=1)
         found = reader.iterate(7)

@@ -241,7 +241,7 @@ impl ChunkQueue {
     /// The oldest chunk, which stays in the queue; None if the queue is empty.
     ///
     /// An allocation may fail. The next call then makes the chunk again, of the same reader.
-    fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    pub fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let Some(opened) = self.look(py)? else { return Ok(None) };
         if let Opened::Chunk(chunk) = opened {
             return Ok(Some(chunk));

@@ -1,7 +1,8 @@
 //! The usual case of `FetchCollector.collect`, in one step.
 //!
-//! All chunks are new, and nothing else is to be told. `open_taken` makes the objects that Python
-//! leaves behind (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
+//! All records are native, and nothing else is to be told. New chunks that are read at once need no
+//! objects; `open_taken` makes the objects that Python leaves behind
+//! (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ slots!(Collector {
 slots!(Consumed { base, position });
 slots!(Handed { base, before, after, publication });
 slots!(OpenedChunk { chunk, reader, taken, released, reading, _start });
-slots!(Partition { tp, state, base, consumed, told, returnable });
+slots!(Partition { tp, state, base, consumed, told, returnable, wait_for_drain });
 slots!(Position { offset, leader_epoch });
 slots!(Publication { done });
 slots!(Subscription { assigned, changes, told_at });
@@ -134,6 +135,8 @@ struct Part<'py> {
     rows: Vec<Arc<Rows>>,
     /// The offset and the leader epoch of the position after them.
     at: (i64, i32),
+    /// The last of its open chunks, if all were read to the end.
+    last: Option<Bound<'py, PyAny>>,
 }
 
 impl Part<'_> {
@@ -299,8 +302,7 @@ impl UsualCase {
 }
 
 impl<'py> Source<'_, 'py> {
-    /// Begins a call, whose records are not published until it ends; returns false if Python must,
-    /// because chunks are open.
+    /// Begins a call, whose records are not published until it ends; returns false if Python must.
     pub fn begin(&self) -> PyResult<bool> {
         if !self.drop_returned()? {
             return Ok(false);
@@ -329,11 +331,8 @@ impl<'py> Source<'_, 'py> {
         })
     }
 
-    /// Collects; returns false if Python must add the first chunk, or look at others that are open.
+    /// Collects; returns false if Python must add the first chunk.
     pub fn collect(&self, made: &mut Collected<'py>, max_records: usize) -> PyResult<bool> {
-        if !self.open.is_empty() {
-            return Ok(false);
-        }
         made.seen = self.changes()?;
         let busy = &self.of.collector.busy;
         busy.set(&self.collector, true)?;
@@ -342,26 +341,61 @@ impl<'py> Source<'_, 'py> {
         collected
     }
 
-    /// Adds the chunks in the queue; returns false if Python must add the first one.
+    /// Adds the next chunks; returns false if Python must add the first one.
     fn fill(&self, made: &mut Collected<'py>, max_records: usize) -> PyResult<bool> {
-        let (collector, py) = (&self.collector, self.collector.py());
-        let (slots, queue) = (&self.of.collector, self.queue.get());
+        let (collector, slots) = (&self.collector, &self.of.collector);
+        self.wake_for_moved()?;
         slots.moved.set(collector, &made.moved)?;
         let assigned =
             self.of.subscription.assigned.get(&self.subscription)?.cast_into::<PyDict>()?;
         let bytes = slots.max_bytes.get(collector)?.extract()?;
         let mut room = Room { records: max_records, bytes, empty: true };
-        let (mut usual, mut released, mut parts) = (true, false, Vec::new());
+        let mut parts = Vec::new();
+        let usual = if self.open.is_empty() {
+            self.fill_from_queue(made, &mut parts, &mut room, &assigned)?
+        } else {
+            self.fill_from_open(made, &mut parts, &mut room, &assigned)?
+        };
+        Ok(usual || !made.moved.is_empty())
+    }
+
+    /// Publishing the last collection has moved positions, and did not wake the network thread.
+    fn wake_for_moved(&self) -> PyResult<()> {
+        if !self.starved()? {
+            return Ok(());
+        }
+        for state in self.of.collector.moved.get(&self.collector)?.cast::<PyList>()? {
+            if self.of.partition.wait_for_drain.is_true(&state)? {
+                return self.wake_network();
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_network(&self) -> PyResult<()> {
+        self.of.collector._wake_network.get(&self.collector)?.call0().map(drop)
+    }
+
+    /// Adds the chunks in the queue; returns false if Python must go on.
+    fn fill_from_queue(
+        &self,
+        made: &mut Collected<'py>,
+        parts: &mut Vec<Part<'py>>,
+        room: &mut Room,
+        assigned: &Bound<'py, PyDict>,
+    ) -> PyResult<bool> {
+        let (py, queue) = (self.collector.py(), self.queue.get());
+        let (mut usual, mut released) = (true, false);
         while usual
             && room.records > 0
             && let Some(opened) = queue.look(py)?
         {
-            usual = match self.look(opened, &assigned)? {
-                Some(next) => self.read(next, &mut parts, &mut room, &mut released)?,
+            usual = match self.look(opened, assigned)? {
+                Some(next) => self.read(next, parts, room, &mut released)?,
                 None => false,
             };
         }
-        for part in &parts {
+        for part in &*parts {
             let consumed = self.of.add(part, made)?.unbind();
             queue.taken.with(py, |taken| {
                 for each in taken.iter_mut().filter(|each| each.state.is(&part.state)) {
@@ -371,22 +405,243 @@ impl<'py> Source<'_, 'py> {
         }
         // Another thread may have found the buffer full while a batch was decoded.
         if released && self.starved()? {
-            slots._wake_network.get(collector)?.call0()?;
+            self.wake_network()?;
         }
         if !usual || queue.taken.with(py, |taken| taken.iter().any(|each| each.counted != 0)) {
             self.open_taken()?;
         }
         if room.records == 0 && assigned.len() > 1 && !queue.is_empty() {
-            let states = parts.iter().filter(|part| part.has_rows()).map(|part| &part.state);
-            let states = PyList::new(py, states.collect::<Vec<_>>())?;
-            collector.call_method1(intern!(py, "_serve_others_first"), (states,))?;
+            // What is left comes before these.
+            self.open_taken()?;
+            self.open_queue()?;
+            self.serve_last(parts)?;
         }
-        Ok(usual || !made.moved.is_empty())
+        Ok(usual)
+    }
+
+    /// Goes on with the chunks that are open, the partitions in turn, as `collect` of Python;
+    /// returns false if Python must go on.
+    fn fill_from_open(
+        &self,
+        made: &mut Collected<'py>,
+        parts: &mut Vec<Part<'py>>,
+        room: &mut Room,
+        assigned: &Bound<'py, PyDict>,
+    ) -> PyResult<bool> {
+        self.open_queue()?;
+        let (mut usual, mut released) = (true, false);
+        for state in self.open.as_any().try_iter()? {
+            if !usual || room.records == 0 {
+                break;
+            }
+            usual = match self.next_open(state?, assigned)? {
+                Some((chunks, part)) => {
+                    self.read_open(&chunks, part, parts, room, &mut released)?
+                }
+                None => false,
+            };
+        }
+        let finished = self.of.collector._finished.get(&self.collector)?.cast_into::<PyList>()?;
+        for part in &*parts {
+            let consumed = self.of.add(part, made)?;
+            if let Some(last) = part.last.as_ref().filter(|_| part.has_rows()) {
+                finished.append((&part.state, consumed, last))?;
+            }
+        }
+        if released && self.starved()? {
+            self.wake_network()?;
+        }
+        self.serve_last(parts)?;
+        Ok(usual)
+    }
+
+    /// Moves partitions to the end, once their records were added.
+    fn serve_last(&self, parts: &[Part<'py>]) -> PyResult<()> {
+        if self.open.len() > 1 {
+            for part in parts.iter().filter(|part| part.has_rows()) {
+                let name = intern!(self.collector.py(), "_serve_last");
+                self.collector.call_method1(name, (&part.state,))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens all chunks of the queue.
+    fn open_queue(&self) -> PyResult<()> {
+        let (queue, py) = (self.queue.get(), self.collector.py());
+        while let Some(chunk) = queue.first(py)? {
+            let chunk = chunk.into_bound(py);
+            let chunks = self.chunks_of(&queue.chunk.partition.get(&chunk)?)?;
+            // Invariant: it is kept before it is removed. Python may have been interrupted between.
+            let last = chunks.iter().next_back();
+            if !last.is_some_and(|last| self.of.opened.chunk.is(&last, &chunk).unwrap_or(false)) {
+                chunks.append(self.opened(chunk)?)?;
+            }
+            queue.drop_first();
+        }
+        Ok(())
+    }
+
+    /// The open chunks of a partition.
+    fn chunks_of(&self, state: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        if let Some(chunks) = self.open.get_item(state)? {
+            return Ok(chunks.cast_into()?);
+        }
+        let chunks = PyList::empty(self.collector.py());
+        self.open.as_any().set_item(state, &chunks)?; // by the method of an `OrderedDict`
+        Ok(chunks)
+    }
+
+    /// The `OpenedChunk` of a chunk.
+    fn opened(&self, chunk: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (slots, py) = (&self.of.opened, self.collector.py());
+        let reader = self.queue.get().chunk.reader.get(&chunk)?;
+        let opened = bare(slots.kind.bind(py))?;
+        if reader.is_none() {
+            slots._start.set(&opened, 0)?;
+        } else {
+            slots._start.set(&opened, reader.getattr(intern!(py, "next_offset"))?)?;
+        }
+        slots.reader.set(&opened, reader)?;
+        slots.chunk.set(&opened, chunk)?;
+        slots.taken.set(&opened, PyList::empty(py))?;
+        slots.released.set(&opened, false)?;
+        slots.reading.set(&opened, false)?;
+        Ok(opened)
+    }
+
+    /// The open chunks of a partition that are left, and where to read; None if Python must look.
+    fn next_open(
+        &self,
+        state: Bound<'py, PyAny>,
+        assigned: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<(Bound<'py, PyList>, Part<'py>)>> {
+        let slots = &self.of.opened;
+        let chunks = self.chunks_of(&state)?;
+        let Some(first) = chunks.iter().next() else { return Ok(None) };
+        let base = self.queue.get().chunk.base.get(&slots.chunk.get(&first)?)?;
+        let Some(begin) = self.place(&state, &base, assigned)? else { return Ok(None) };
+        let offset = self.of.position.offset.int(&begin)?;
+        while let Some(first) = chunks.iter().next()
+            && slots.released.is_true(&first)?
+        {
+            let reader = slots.reader.get(&first)?;
+            let read = reader.cast::<RecordReader>().is_ok_and(|reader| {
+                let reader = reader.borrow();
+                reader.exhausted && reader.next_offset <= offset
+            });
+            if !read {
+                return Ok(None);
+            }
+            chunks.del_item(0)?;
+        }
+        let part = Part { state, base, begin, rows: Vec::new(), at: (offset, -1), last: None };
+        Ok(Some((chunks, part)))
+    }
+
+    /// Reads the records of a partition; returns false if Python must go on.
+    fn read_open(
+        &self,
+        chunks: &Bound<'py, PyList>,
+        mut part: Part<'py>,
+        parts: &mut Vec<Part<'py>>,
+        room: &mut Room,
+        released: &mut bool,
+    ) -> PyResult<bool> {
+        let (slots, py) = (&self.of.opened, self.collector.py());
+        let (mut usual, mut read, mut whole) = (true, 0, 0);
+        while usual
+            && room.records > 0
+            && let Ok(opened) = chunks.get_item(read)
+        {
+            usual = false; // unless this chunk is read
+            let Some((chunk, reader)) = self.readable(&opened, &part)? else { break };
+            let mut reader = reader.borrow_mut();
+            let before = reader.taken_bytes;
+            slots.reading.set(&opened, true)?;
+            let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok())
+            else {
+                slots.reading.set(&opened, false)?;
+                break; // the reader has not moved, and Python meets the error again
+            };
+            let rows = records.fresh_rows(py)?;
+            slots.taken.set(&opened, PyList::new(py, [Bound::new(py, records)?])?)?;
+            slots.reading.set(&opened, false)?;
+            usual = true;
+            if !room.add(rows.len(), (reader.taken_bytes - before) as i64) {
+                break;
+            }
+            part.rows.push(rows);
+            part.at = (reader.next_offset, reader.leader_epoch);
+            read += 1;
+            if reader.exhausted {
+                self.recount(&part.state, &chunk, 0)?;
+                slots.released.set(&opened, true)?;
+                *released = true;
+                whole += 1;
+            } else {
+                self.recount(&part.state, &chunk, (reader.size_bytes() + CHUNK_BYTES) as i64)?;
+                room.records = 0; // its next record does not fit
+            }
+            if whole == chunks.len() {
+                part.last = Some(opened);
+            }
+        }
+        if read > 0 {
+            parts.push(part);
+        }
+        Ok(usual)
+    }
+
+    /// The chunk and the reader of an open chunk that can be read now, and that nothing has been
+    /// taken of since the position.
+    #[allow(clippy::type_complexity)] // both parts of one chunk
+    fn readable(
+        &self,
+        opened: &Bound<'py, PyAny>,
+        part: &Part<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, RecordReader>)>> {
+        let (slots, chunks) = (&self.of.opened, &self.queue.get().chunk);
+        let chunk = slots.chunk.get(opened)?;
+        let Ok(reader) = slots.reader.get(opened)?.cast_into::<RecordReader>() else {
+            return Ok(None);
+        };
+        let is_new = part.rows.is_empty() && {
+            let offset = self.of.position.offset.int(&part.begin)?;
+            reader.borrow().next_offset <= offset
+        };
+        let readable = !slots.reading.is_true(opened)?
+            && !slots.released.is_true(opened)?
+            && (is_new || slots.taken.get(opened)?.len()? == 0)
+            && chunks.error.is_none(&chunk)?
+            && chunks.base.is(&chunk, &part.base)?;
+        Ok(readable.then_some((chunk, reader)))
+    }
+
+    /// Counts the new size of a chunk; 0 releases it.
+    fn recount(
+        &self,
+        state: &Bound<'py, PyAny>,
+        chunk: &Bound<'py, PyAny>,
+        size: i64,
+    ) -> PyResult<()> {
+        let (chunks, size_now) = (&self.queue.get().chunk, size.into_pyobject(state.py())?);
+        let freed = chunks.counted_bytes.int(chunk)? - size;
+        self.release(state, freed)?;
+        chunks.counted_bytes.set(chunk, size_now)
+    }
+
+    /// Counts bytes of a partition as released.
+    fn release(&self, state: &Bound<'py, PyAny>, freed: i64) -> PyResult<()> {
+        // Invariant: the partition first; a standing fetch that waits for room checks both.
+        state.cast::<FetchProgress>()?.get().0.released_bytes.fetch_add(freed, SeqCst);
+        self.queue.get().release(freed);
+        Ok(())
     }
 
     /// Returns the chunk with what is needed of it, unless Python must look at it.
     fn look(&self, chunk: Opened, assigned: &Bound<'py, PyDict>) -> PyResult<Option<Next<'py>>> {
-        let (slots, py) = (&self.of.partition, self.collector.py());
+        let py = self.collector.py();
         let (state, fetched_from, reader, counted) = match &chunk {
             Opened::Begun { origin, reader, size } => {
                 let Origin { state, base, .. } = &**origin;
@@ -404,25 +659,36 @@ impl<'py> Source<'_, 'py> {
                 }
             }
         };
+        let begin = self.place(&state, &fetched_from, assigned)?;
+        let base = fetched_from;
+        Ok(begin.map(|begin| Next { chunk, reader, counted, state, base, begin }))
+    }
+
+    /// The position of a partition, if what was fetched from a base may be returned now.
+    fn place(
+        &self,
+        state: &Bound<'py, PyAny>,
+        fetched_from: &Bound<'py, PyAny>,
+        assigned: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (slots, py) = (&self.of.partition, self.collector.py());
         // Invariant: the state is read before the base.
-        let fetching = slots.state.is(&state, self.of.fetching.bind(py))?;
-        let base = slots.base.get(&state)?;
-        let told = slots.told.get(&state)?;
+        let fetching = slots.state.is(state, self.of.fetching.bind(py))?;
+        let base = slots.base.get(state)?;
+        let told = slots.told.get(state)?;
         if !fetching
             || !fetched_from.is(&base)
-            || !slots.returnable.is_true(&state)?
+            || !slots.returnable.is_true(state)?
             || told.is_none()
             || !self.of.told.base.is(&told, &base)?
         {
             return Ok(None);
         }
-        let tp = slots.tp.get(&state)?;
-        let found = assigned.get_item(tp)?;
-        if !found.is_some_and(|found| found.is(&state)) {
+        let found = assigned.get_item(slots.tp.get(state)?)?;
+        if !found.is_some_and(|found| found.is(state)) {
             return Ok(None);
         }
-        let begin = self.of.position(&state, &base)?;
-        Ok(begin.map(|begin| Next { chunk, reader, counted, state, base, begin }))
+        self.of.position(state, &base)
     }
 
     /// Reads the records of a chunk; returns false if there is no room, or Python must go on.
@@ -459,10 +725,7 @@ impl<'py> Source<'_, 'py> {
         if !fits {
             return Ok(false);
         }
-        // Invariant: the partition first; a standing fetch that waits for room checks both.
-        let progress = state.cast::<FetchProgress>()?;
-        progress.get().0.released_bytes.fetch_add(counted - size, SeqCst);
-        queue.release(counted - size);
+        self.release(&state, counted - size)?;
         if whole {
             *released = true;
         } else {
@@ -474,7 +737,7 @@ impl<'py> Source<'_, 'py> {
                 part.rows.push(rows);
                 part.at = at;
             }
-            None => parts.push(Part { state, base, begin, rows: vec![rows], at }),
+            None => parts.push(Part { state, base, begin, rows: vec![rows], at, last: None }),
         }
         Ok(true)
     }
@@ -498,30 +761,21 @@ impl<'py> Source<'_, 'py> {
     fn open(&self, taken: &Taken) -> PyResult<()> {
         let (slots, py) = (&self.of.opened, self.collector.py());
         let chunk = self.queue.get().chunk_of(py, &taken.chunk)?.into_bound(py);
-        let chunks = &self.queue.get().chunk;
-        chunks.counted_bytes.set(&chunk, taken.counted)?;
+        self.queue.get().chunk.counted_bytes.set(&chunk, taken.counted)?;
         let records = Bound::new(py, Records::of(Arc::clone(&taken.rows)))?;
-        let opened = bare(slots.kind.bind(py))?;
-        slots.reader.set(&opened, chunks.reader.get(&chunk)?)?;
-        slots.chunk.set(&opened, chunk)?;
+        let opened = self.opened(chunk)?;
         slots.taken.set(&opened, PyList::new(py, [records])?)?;
         slots.released.set(&opened, taken.counted == 0)?;
-        slots.reading.set(&opened, false)?;
         slots._start.set(&opened, taken.start)?;
-        match self.open.get_item(&taken.state)? {
-            Some(chunks) => chunks.cast::<PyList>()?.append(&opened),
-            // By the methods of an `OrderedDict`.
-            None => self.open.as_any().set_item(&taken.state, PyList::new(py, [&opened])?),
-        }
+        self.chunks_of(taken.state.bind(py))?.append(opened)
     }
 
-    /// Whether nothing but new chunks is to be looked at.
+    /// Whether nothing but records is to be looked at.
     pub fn is_usual(&self) -> PyResult<bool> {
         let slots = &self.of.collector;
         let is = |slot: &Slot| slot.is_true(&self.collector);
         Ok(!is(&slots.busy)?
             && slots._counting.is_none(&self.collector)?
-            && !self.starved()?
             && self.of.subscription.told_at.is_number(&self.subscription, &self.changes()?)?)
     }
 
@@ -568,7 +822,8 @@ impl<'py> Source<'_, 'py> {
         self.of.buffer.starved.is_true(&self.buffer)
     }
 
-    /// Drops the chunks that the last collection has returned; returns whether no other one is open.
+    /// Drops the chunks that the last collection has returned; returns false if it was interrupted,
+    /// and chunks are open.
     pub fn drop_returned(&self) -> PyResult<bool> {
         self.open_taken()?;
         if self.open.is_empty() {
@@ -591,7 +846,7 @@ impl<'py> Source<'_, 'py> {
             }
         }
         self.of.collector._finished.set(&self.collector, PyList::empty(self.collector.py()))?;
-        Ok(self.open.is_empty())
+        Ok(true)
     }
 }
 

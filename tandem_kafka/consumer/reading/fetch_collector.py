@@ -10,7 +10,7 @@ the position, so that records of an interrupted poll() are collected again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence
 from typing import Final
 
 from tandem_kafka.consumer.reading.deserializers import Deserializers
@@ -306,12 +306,6 @@ class FetchCollector:
         """
         if len(self._open) > 1 and not (self._buffer.is_full and self._has_open_batch(state)):
             self._open.move_to_end(state)
-
-    def _serve_others_first(self, states: Sequence[AssignedPartition]) -> None:
-        """Take what the native function has left in the buffer, which comes before `states`."""
-        self._begin()
-        for state in states:
-            self._serve_last(state)
 
     def _has_open_batch(self, state: AssignedPartition) -> bool:
         """Tell whether a partition holds a decoded batch that has not been returned."""

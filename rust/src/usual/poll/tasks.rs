@@ -84,7 +84,7 @@ impl TaskCall {
             return Ok(None);
         };
         // First what decides it while there are many records.
-        if !suspended && !source.queue.get().is_empty() || source.is_inside_chunk()? {
+        if !suspended && (!source.queue.get().is_empty() || source.is_inside_chunk()?) {
             return Ok(None);
         }
         let Some(task) = tasks.current(py)? else {
