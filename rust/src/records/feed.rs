@@ -126,12 +126,12 @@ impl Feed {
 impl RowSource {
     fn next(&mut self, py: Python<'_>, rows: &Rows, index: usize) -> PyResult<Option<Py<PyAny>>> {
         let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
-        let record = match &self.deserializers {
-            Some(deserializers) => {
+        let replaced = match (&self.deserializers, &self.deserialized) {
+            (Some(deserializers), _) => {
                 let topic = rows.owner.topic.bind(py).as_any();
                 let functions = [&deserializers.key(py), &deserializers.value(py)];
                 match parts_of(py, columns, row, topic, functions)? {
-                    Ok(parts) => self.maker.make(py, columns, row, parts)?,
+                    Ok(parts) => parts,
                     Err((origin, error)) => {
                         let received = self.maker.make(py, columns, row, Replaced::default())?;
                         let error = deserializers.error_of.call1(py, (origin, error, received))?;
@@ -139,16 +139,13 @@ impl RowSource {
                     }
                 }
             }
-            None => {
-                let found = self.deserialized.as_ref().map(|each| each.get().replaced(py, index));
-                let replaced = found.unwrap_or_default();
-                let oldest = std::mem::replace(&mut self.before, self.last.take());
-                let (given, _) = self.maker.next_record(py, oldest, columns, row, 0, replaced)?;
-                let record = given.record.clone_ref(py);
-                self.last = Some(given);
-                record
-            }
+            (None, Some(deserialized)) => deserialized.get().replaced(py, index),
+            (None, None) => Replaced::default(),
         };
+        let oldest = std::mem::replace(&mut self.before, self.last.take());
+        let (given, _) = self.maker.next_record(py, oldest, columns, row, 0, replaced)?;
+        let record = given.record.clone_ref(py);
+        self.last = Some(given);
         self.cursor.advance();
         Ok(Some(record))
     }
