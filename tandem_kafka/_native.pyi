@@ -232,7 +232,7 @@ class UsualReading:
         run: int,
         idle_ms: float | None,
         holding: type,
-        interferes: bool,
+        intercepts: bool,
         make_feed: Callable[..., object] | None,
     ) -> None: ...
     def poll(self, timeout_ms: float, max_records: int | None) -> tuple[Any, Any]: ...

@@ -16,7 +16,12 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.reading.fetch_collector import FetchCollector
 from tandem_kafka.consumer.reading.publication import Handed, Publication
-from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError, KafkaError
+from tandem_kafka.errors import (
+    ConcurrentModificationError,
+    ForkedConsumerError,
+    KafkaError,
+    RecordDeserializationError,
+)
 from tandem_kafka.runtime.native import native
 from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.state.partition import AssignedPartition, Position
@@ -30,6 +35,9 @@ from tests.tier import seeds
 pytestmark = pytest.mark.skipif(native is None, reason="there is one implementation only")
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
+
+#: Cannot be deserialized.
+BAD = b"bad"
 
 Step = Callable[["Twin"], object]
 
@@ -62,6 +70,8 @@ class Twin:
         try:
             return step(self)
         except KafkaError as error:
+            if isinstance(error, RecordDeserializationError):
+                self.consumer.seek(error.partition, error.offset + 1)
             return type(error), str(error)
 
     def facts(self) -> object:
@@ -77,6 +87,13 @@ class Twin:
             (measured.polled_ms, measured.idle_ms, list(measured._polls), list(measured._records)),
             self.simulation.clock.now_ms(),
         )
+
+
+def upper(value: bytes) -> bytes:
+    """Deserialize all values but one."""
+    if value == BAD:
+        raise ValueError(value)
+    return value.upper()
 
 
 class Marking:
@@ -96,7 +113,8 @@ def steps(random: Random) -> Iterator[Step]:
     """What happens to both, drawn with a seed."""
 
     def produced() -> Step:
-        tp, values = random.choice(PARTITIONS), [b"x"] * random.choice([1, 1, 1, 4])
+        tp, count = random.choice(PARTITIONS), random.choice([1, 1, 1, 4])
+        values = random.choices([b"x", BAD], [9, 1], k=count)
         wait_ms = random.choice([0, 600, 600])
         return lambda twin: twin.produce(tp, values, wait_ms)
 
@@ -155,7 +173,7 @@ def test_both_read_the_same(seed: int) -> None:
     options = {
         **drawn_options(random),
         **random.choice(
-            [{}, {}, {"value_deserializer": bytes.upper}, {"interceptor_classes": [Marking]}]
+            [{}, {}, {"value_deserializer": upper}, {"interceptor_classes": [Marking]}]
         ),
     }
     kind = random.choice([Simulation, RepeatingSimulation])
@@ -189,7 +207,7 @@ def usual_steps(random: Random) -> Iterator[Step]:
 def test_both_read_the_same_of_one_partition(seed: int) -> None:
     random = Random(seed)  # noqa: S311
     kind, most = random.choice([Simulation, RepeatingSimulation]), random.choice([500, 3])
-    deserializing = random.choice([{}, {"value_deserializer": bytes.upper}])
+    deserializing = random.choice([{}, {"value_deserializer": upper}])
     with kind(seed) as here, kind(seed) as there:
         one, other = (ready(each, max_poll_records=most, **deserializing) for each in (here, there))
         collecting_in_python(other.consumer)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::batches::Columns;
 use crate::records::maker::{Replaced, headers_of, key_of, value_of};
+use crate::records::rows::Rows;
 use crate::records::sequence::Records;
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
@@ -30,20 +31,28 @@ pub fn deserialize<'py>(
 ) -> PyResult<(Records, Option<Failure>)> {
     let py = records.py();
     let rows = records.get().fresh_rows(py)?;
+    let (done, failure) = deserialize_rows(py, &rows, [&key, &value])?;
+    let rows = if failure.is_some() { Arc::new(rows.part(0, done.len())) } else { rows };
+    Ok((Records::deserialized(rows, done), failure))
+}
+
+/// The same, of rows; returns what takes the place of their keys, values and headers.
+pub fn deserialize_rows<'py>(
+    py: Python<'py>,
+    rows: &Rows,
+    functions: [&Function<'py>; 2],
+) -> PyResult<(Vec<Replaced>, Option<Failure>)> {
     let topic = rows.owner.topic.bind(py).as_any();
     let mut done = Vec::with_capacity(rows.len());
     for piece in &rows.pieces {
         for row in piece.start..piece.stop {
-            match parts_of(py, &piece.columns, row, topic, [&key, &value])? {
+            match parts_of(py, &piece.columns, row, topic, functions)? {
                 Ok(parts) => done.push(parts),
-                Err(failure) => {
-                    let rows = rows.part(0, done.len());
-                    return Ok((Records::deserialized(Arc::new(rows), done), Some(failure)));
-                }
+                Err(failure) => return Ok((done, Some(failure))),
             }
         }
     }
-    Ok((Records::deserialized(rows, done), None))
+    Ok((done, None))
 }
 
 /// The key, the value and the headers of a record, where they are not as received.

@@ -11,8 +11,9 @@ mod sequence;
 mod under_gil;
 
 pub use crate::records::accepting::Accepting;
-pub use crate::records::deserialized::deserialize;
+pub use crate::records::deserialized::{Function, deserialize, deserialize_rows};
 pub use crate::records::feed::{Feed, Loop};
+pub use crate::records::maker::Replaced;
 pub use crate::records::reader::RecordReader;
 pub use crate::records::rows::{Piece, Rows};
 pub use crate::records::sequence::{RecordIterator, Records};

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use pyo3::PyTypeInfo;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
-use crate::records::{RecordReader, Records, Rows};
+use crate::records::{Function, RecordReader, Records, Replaced, Rows, deserialize_rows};
 use crate::slots::{Slot, bare, made_as, slots};
 use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress, Opened, Origin, Taken};
 
@@ -21,6 +21,7 @@ slots!(Batch { next_offsets, starts });
 slots!(Buffer { queue, starved });
 slots!(Changes { count });
 slots!(Collector {
+    _deserializers,
     _subscription,
     _buffer,
     _wake_network,
@@ -133,6 +134,8 @@ struct Part<'py> {
     base: Bound<'py, PyAny>,
     begin: Bound<'py, PyAny>,
     rows: Vec<Arc<Rows>>,
+    /// What deserializers have made of them, if they are called.
+    values: Vec<Replaced>,
     /// The offset and the leader epoch of the position after them.
     at: (i64, i32),
     /// The last of its open chunks, if all were read to the end.
@@ -188,7 +191,6 @@ impl UsualCase {
         let py = collector.py();
         if let Some(source) = self.source(&collector)?
             && source.is_usual()?
-            && !source.deserializes()?
             && source.begin()?
         {
             let mut made = source.made()?;
@@ -257,8 +259,13 @@ impl UsualCase {
     }
 
     /// Adds the records of a partition, and prepares its new position.
-    fn add<'py>(&self, part: &Part<'py>, made: &mut Collected<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Part { state, base, begin, .. } = part;
+    fn add<'py>(
+        &self,
+        part: &mut Part<'py>,
+        made: &mut Collected<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let values = std::mem::take(&mut part.values);
+        let Part { state, base, begin, .. } = &*part;
         let py = state.py();
         let (offset, epoch) = part.at;
         let tp = self.partition.tp.get(state)?;
@@ -274,7 +281,12 @@ impl UsualCase {
             slots.publication.set(&handed, &made.publication)?;
             let watermark = state.cast::<FetchProgress>()?.get().0.high_watermark.load(SeqCst);
             let count = rows.len();
-            let records = Bound::new(py, Records::of(rows))?;
+            let records = if values.is_empty() {
+                Records::of(rows)
+            } else {
+                Records::deserialized(rows, values)
+            };
+            let records = Bound::new(py, records)?;
             made.batch.set_item(&tp, &records)?;
             made.returned.push(Returned {
                 state: state.clone(),
@@ -395,7 +407,7 @@ impl<'py> Source<'_, 'py> {
                 None => false,
             };
         }
-        for part in &*parts {
+        for part in parts.iter_mut() {
             let consumed = self.of.add(part, made)?.unbind();
             queue.taken.with(py, |taken| {
                 for each in taken.iter_mut().filter(|each| each.state.is(&part.state)) {
@@ -442,7 +454,7 @@ impl<'py> Source<'_, 'py> {
             };
         }
         let finished = self.of.collector._finished.get(&self.collector)?.cast_into::<PyList>()?;
-        for part in &*parts {
+        for part in parts.iter_mut() {
             let consumed = self.of.add(part, made)?;
             if let Some(last) = part.last.as_ref().filter(|_| part.has_rows()) {
                 finished.append((&part.state, consumed, last))?;
@@ -535,7 +547,15 @@ impl<'py> Source<'_, 'py> {
             }
             chunks.del_item(0)?;
         }
-        let part = Part { state, base, begin, rows: Vec::new(), at: (offset, -1), last: None };
+        let part = Part {
+            state,
+            base,
+            begin,
+            rows: Vec::new(),
+            values: Vec::new(),
+            at: (offset, -1),
+            last: None,
+        };
         Ok(Some((chunks, part)))
     }
 
@@ -555,8 +575,8 @@ impl<'py> Source<'_, 'py> {
             && let Ok(opened) = chunks.get_item(read)
         {
             usual = false; // unless this chunk is read
-            let Some((chunk, reader)) = self.readable(&opened, &part)? else { break };
-            let mut reader = reader.borrow_mut();
+            let Some((chunk, found)) = self.readable(&opened, &part)? else { break };
+            let mut reader = found.borrow_mut();
             let before = reader.taken_bytes;
             slots.reading.set(&opened, true)?;
             let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok())
@@ -567,10 +587,15 @@ impl<'py> Source<'_, 'py> {
             let rows = records.fresh_rows(py)?;
             slots.taken.set(&opened, PyList::new(py, [Bound::new(py, records)?])?)?;
             slots.reading.set(&opened, false)?;
-            usual = true;
             if !room.add(rows.len(), (reader.taken_bytes - before) as i64) {
+                usual = true;
                 break;
             }
+            drop(reader);
+            let Some(values) = self.values(&rows)? else { break };
+            let reader = found.borrow();
+            usual = true;
+            part.values.extend(values);
             part.rows.push(rows);
             part.at = (reader.next_offset, reader.leader_epoch);
             read += 1;
@@ -699,32 +724,34 @@ impl<'py> Source<'_, 'py> {
         room: &mut Room,
         released: &mut bool,
     ) -> PyResult<bool> {
-        let Next { chunk, reader, counted, state, base, begin } = next;
+        let Next { chunk, reader: found, counted, state, base, begin } = next;
         let (py, queue) = (state.py(), self.queue.get());
-        let mut reader = reader.borrow_mut();
+        let mut reader = found.borrow_mut();
         let (start, before) = (reader.next_offset, reader.taken_bytes);
         let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok()) else {
             return Ok(false); // the reader has not moved, and Python meets the error again
         };
         let rows = records.fresh_rows(py)?;
         let fits = room.add(rows.len(), (reader.taken_bytes - before) as i64);
-        let (whole, size) = (reader.exhausted, (reader.size_bytes() + CHUNK_BYTES) as i64);
-        let size = if !fits {
-            counted
-        } else if whole {
-            0
-        } else {
-            size
-        };
-        // Invariant: it is kept before it is removed.
+        drop(reader);
+        // Invariant: it is kept before it is removed, and before a deserializer may be interrupted.
         queue.taken.with(py, |taken| {
             let (state, rows) = (state.clone().unbind(), Arc::clone(&rows));
-            taken.push_back(Taken { chunk, state, start, rows, counted: size, consumed: None });
+            taken.push_back(Taken { chunk, state, start, rows, counted, consumed: None });
         });
         queue.drop_first();
-        if !fits {
+        let values = if fits { self.values(&rows)? } else { None };
+        let Some(values) = values else {
             return Ok(false);
-        }
+        };
+        let reader = found.borrow();
+        let whole = reader.exhausted;
+        let size = if whole { 0 } else { (reader.size_bytes() + CHUNK_BYTES) as i64 };
+        queue.taken.with(py, |taken| {
+            if let Some(last) = taken.back_mut() {
+                last.counted = size;
+            }
+        });
         self.release(&state, counted - size)?;
         if whole {
             *released = true;
@@ -734,10 +761,14 @@ impl<'py> Source<'_, 'py> {
         let at = (reader.next_offset, reader.leader_epoch);
         match parts.iter_mut().find(|part| part.state.is(&state)) {
             Some(part) => {
+                part.values.extend(values);
                 part.rows.push(rows);
                 part.at = at;
             }
-            None => parts.push(Part { state, base, begin, rows: vec![rows], at, last: None }),
+            None => {
+                let rows = vec![rows];
+                parts.push(Part { state, base, begin, rows, values, at, last: None });
+            }
         }
         Ok(true)
     }
@@ -783,6 +814,22 @@ impl<'py> Source<'_, 'py> {
     pub fn deserializes(&self) -> PyResult<bool> {
         let slots = &self.of.collector;
         Ok(slots.deserializing.is_true(&self.collector)? && !slots.raw.is_true(&self.collector)?)
+    }
+
+    /// What deserializers make of rows, if they are called; None if one fails, and Python must call
+    /// it again.
+    fn values(&self, rows: &Rows) -> PyResult<Option<Vec<Replaced>>> {
+        if !self.deserializes()? {
+            return Ok(Some(Vec::new()));
+        }
+        let py = self.collector.py();
+        let both = self.of.collector._deserializers.get(&self.collector)?;
+        let of = |name: &Bound<'py, PyString>| -> PyResult<Function<'py>> {
+            both.getattr(name)?.extract()
+        };
+        let (key, value) = (of(intern!(py, "_key"))?, of(intern!(py, "_value"))?);
+        let (values, failure) = deserialize_rows(py, rows, [&key, &value])?;
+        Ok(failure.is_none().then_some(values))
     }
 
     /// The count of changes.

@@ -74,8 +74,8 @@ pub struct UsualReading {
     idle_ms: Option<f64>,
     limit_bytes: i64,
     interval_ms: i64,
-    /// Whether code of the user looks at records before they are returned.
-    interferes: bool,
+    /// Whether interceptors look at records before they are returned.
+    intercepts: bool,
     /// Makes a `Feed` that deserializes; None if nothing is left to the loop.
     make_feed: Option<Py<PyAny>>,
 }
@@ -85,8 +85,8 @@ pub struct UsualReading {
 struct Asked {
     until_ms: i64,
     limit: usize,
-    /// Whether Python collects nothing.
-    native: bool,
+    /// Whether a loop asks, which deserializes each record when its turn comes.
+    loops: bool,
 }
 
 /// How a look has ended.
@@ -168,7 +168,7 @@ impl UsualReading {
     ///     run: The most records that iteration takes at once.
     ///     `idle_ms`: `consumer_timeout_ms`; None for iteration without an end.
     ///     holding: `Holding`.
-    ///     interferes: Whether code of the user looks at records before they are returned.
+    ///     intercepts: Whether interceptors look at records before they are returned.
     ///     `make_feed`: Makes a `Feed` that deserializes; None if nothing is left to the loop.
     #[new]
     #[allow(clippy::too_many_arguments)] // the objects of one consumer
@@ -186,7 +186,7 @@ impl UsualReading {
         run: usize,
         idle_ms: Option<f64>,
         holding: &Bound<'_, PyType>,
-        interferes: bool,
+        intercepts: bool,
         make_feed: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let of = |object: &Bound<'_, PyAny>, names: &str| -> PyResult<Py<PyAny>> {
@@ -233,7 +233,7 @@ impl UsualReading {
             limit: of(core, "config.max_poll_records")?.extract(py)?,
             limit_bytes: of(core, "engine.buffer.limit_bytes")?.extract(py)?,
             interval_ms: of(poller, "interval_ms")?.extract(py)?,
-            interferes,
+            intercepts,
             make_feed,
         })
     }
@@ -275,7 +275,7 @@ impl UsualReading {
             && let Some(call) = self.enter(py)?
         {
             let until_ms = call.now.after_ms(timeout);
-            let asked = Asked { until_ms, limit, native: !self.interferes };
+            let asked = Asked { until_ms, limit, loops: false };
             let read = self.read(&call.source, call.now.ms, asked);
             if let Some(made) = read.map_err(|error| self.noted(py, error))? {
                 drop(call);
@@ -302,7 +302,7 @@ impl UsualReading {
                 Some(idle_ms) => call.now.after_ms(idle_ms),
                 None => NO_DEADLINE_MS,
             };
-            let asked = Asked { until_ms, limit: self.run, native: self.feeds() };
+            let asked = Asked { until_ms, limit: self.run, loops: true };
             let found = self.next_feed(&call, asked, &follow);
             if let Some(found) = found.map_err(|error| self.noted(py, error))? {
                 return Ok(found.into_pyobject(py)?.to_owned().into_any());
@@ -324,7 +324,7 @@ impl UsualReading {
         let this = slf.get();
         match this.limits(&timeout_ms, &max_records) {
             Some((timeout, limit)) if this.runs.bind(slf.py()).len()? == 0 => {
-                let asked = Asked { until_ms: 0, limit, native: !this.interferes };
+                let asked = Asked { until_ms: 0, limit, loops: false };
                 TaskCall::begin(slf, Some(timeout), asked, None, suspended)
             }
             _ => Ok(None),
@@ -338,7 +338,7 @@ impl UsualReading {
         suspended: bool,
     ) -> PyResult<Option<Bound<'py, TaskCall>>> {
         let this = slf.get();
-        let asked = Asked { until_ms: 0, limit: this.run, native: this.feeds() };
+        let asked = Asked { until_ms: 0, limit: this.run, loops: true };
         TaskCall::begin(slf, this.idle_ms, asked, Some(follow), suspended)
     }
 
@@ -471,11 +471,6 @@ impl UsualReading {
         }
     }
 
-    /// Whether no code of the user looks at records before a loop has them.
-    fn feeds(&self) -> bool {
-        !self.interferes || self.make_feed.is_some()
-    }
-
     /// Gives what was collected to a loop; returns whether it was anything.
     fn give<'py>(&self, made: &Collected<'py>, follow: &Bound<'py, PyAny>) -> PyResult<bool> {
         let (py, case) = (follow.py(), self.case.get());
@@ -552,7 +547,8 @@ impl UsualReading {
         if self.is_commit_due(py, now_ms)? {
             return Ok(false); // while nothing but positions is collected
         }
-        self.case.get().collector.raw.set(&source.collector, asked.native && self.interferes)?;
+        let raw = asked.loops && self.make_feed.is_some();
+        self.case.get().collector.raw.set(&source.collector, raw)?;
         source.begin()
     }
 
@@ -572,9 +568,10 @@ impl UsualReading {
         let attention = self.polls_slots.attention.get(self.polls.bind(py))?;
         let over = now_ms >= asked.until_ms;
         if over || !source.is_empty()? {
-            if !asked.native || !source.is_usual()? || !source.collect(made, asked.limit)? {
+            if self.intercepts || !source.is_usual()? || !source.collect(made, asked.limit)? {
                 return Ok(Outcome::Begun);
             }
+            let now_ms = if source.deserializes()? { self.now(py)?.ms } else { now_ms };
             self.tell(source, now_ms)?;
             if over || !made.batch.is_empty() || !made.moved.is_empty() {
                 self.note(py, made)?;

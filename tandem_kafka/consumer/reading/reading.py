@@ -89,7 +89,6 @@ class Reading(WithCore):
             poller.note_error,
             core.callers.cancellations if core.callers.cancellable else None,
         )
-        interferes = deserializers.active or interceptors.consuming
         #: `poll()` and `find_feed()` for threads, whose functions must be guarded.
         self.poll_now: PollNow = lambda *limits: run(self.poll(*limits))
         self.find_feed_now: FindFeedNow = lambda follow: run(self.find_feed(follow))
@@ -110,7 +109,7 @@ class Reading(WithCore):
                 self._run_records,
                 None if self._endless else min(self._idle_ms or 0, NO_DEADLINE_MS // 2),
                 Holding,
-                interferes,
+                interceptors.consuming,
                 self.iteration.feed if self._loop_deserializes else None,
             )
             if core.callers.cancellable:
