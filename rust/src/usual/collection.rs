@@ -128,6 +128,14 @@ struct Next<'py> {
     begin: Bound<'py, PyAny>,
 }
 
+/// What a collection has read so far.
+struct Filling<'py> {
+    parts: Vec<Part<'py>>,
+    room: Room,
+    /// Whether a chunk was read to its end.
+    released: bool,
+}
+
 /// What a collection has read of a partition.
 struct Part<'py> {
     state: Bound<'py, PyAny>,
@@ -361,13 +369,17 @@ impl<'py> Source<'_, 'py> {
         let assigned =
             self.of.subscription.assigned.get(&self.subscription)?.cast_into::<PyDict>()?;
         let bytes = slots.max_bytes.get(collector)?.extract()?;
-        let mut room = Room { records: max_records, bytes, empty: true };
-        let mut parts = Vec::new();
+        let room = Room { records: max_records, bytes, empty: true };
+        let mut filling = Filling { parts: Vec::new(), room, released: false };
         let usual = if self.open.is_empty() {
-            self.fill_from_queue(made, &mut parts, &mut room, &assigned)?
+            self.fill_from_queue(made, &mut filling, &assigned)?
         } else {
-            self.fill_from_open(made, &mut parts, &mut room, &assigned)?
+            self.fill_from_open(made, &mut filling, &assigned)?
         };
+        // Another thread may have found the buffer full while a batch was decoded.
+        if filling.released && self.starved()? {
+            self.wake_network()?;
+        }
         Ok(usual || !made.moved.is_empty())
     }
 
@@ -392,22 +404,21 @@ impl<'py> Source<'_, 'py> {
     fn fill_from_queue(
         &self,
         made: &mut Collected<'py>,
-        parts: &mut Vec<Part<'py>>,
-        room: &mut Room,
+        filling: &mut Filling<'py>,
         assigned: &Bound<'py, PyDict>,
     ) -> PyResult<bool> {
         let (py, queue) = (self.collector.py(), self.queue.get());
-        let (mut usual, mut released) = (true, false);
+        let mut usual = true;
         while usual
-            && room.records > 0
+            && filling.room.records > 0
             && let Some(opened) = queue.look(py)?
         {
             usual = match self.look(opened, assigned)? {
-                Some(next) => self.read(next, parts, room, &mut released)?,
+                Some(next) => self.read(next, filling)?,
                 None => false,
             };
         }
-        for part in parts.iter_mut() {
+        for part in &mut filling.parts {
             let consumed = self.of.add(part, made)?.unbind();
             queue.taken.with(py, |taken| {
                 for each in taken.iter_mut().filter(|each| each.state.is(&part.state)) {
@@ -415,18 +426,14 @@ impl<'py> Source<'_, 'py> {
                 }
             });
         }
-        // Another thread may have found the buffer full while a batch was decoded.
-        if released && self.starved()? {
-            self.wake_network()?;
-        }
         if !usual || queue.taken.with(py, |taken| taken.iter().any(|each| each.counted != 0)) {
             self.open_taken()?;
         }
-        if room.records == 0 && assigned.len() > 1 && !queue.is_empty() {
+        if filling.room.records == 0 && assigned.len() > 1 && !queue.is_empty() {
             // What is left comes before these.
             self.open_taken()?;
             self.open_queue()?;
-            self.serve_last(parts)?;
+            self.serve_last(&filling.parts)?;
         }
         Ok(usual)
     }
@@ -436,34 +443,28 @@ impl<'py> Source<'_, 'py> {
     fn fill_from_open(
         &self,
         made: &mut Collected<'py>,
-        parts: &mut Vec<Part<'py>>,
-        room: &mut Room,
+        filling: &mut Filling<'py>,
         assigned: &Bound<'py, PyDict>,
     ) -> PyResult<bool> {
         self.open_queue()?;
-        let (mut usual, mut released) = (true, false);
+        let mut usual = true;
         for state in self.open.as_any().try_iter()? {
-            if !usual || room.records == 0 {
+            if !usual || filling.room.records == 0 {
                 break;
             }
             usual = match self.next_open(state?, assigned)? {
-                Some((chunks, part)) => {
-                    self.read_open(&chunks, part, parts, room, &mut released)?
-                }
+                Some((chunks, part)) => self.read_open(&chunks, part, filling)?,
                 None => false,
             };
         }
         let finished = self.of.collector._finished.get(&self.collector)?.cast_into::<PyList>()?;
-        for part in parts.iter_mut() {
+        for part in &mut filling.parts {
             let consumed = self.of.add(part, made)?;
             if let Some(last) = part.last.as_ref().filter(|_| part.has_rows()) {
                 finished.append((&part.state, consumed, last))?;
             }
         }
-        if released && self.starved()? {
-            self.wake_network()?;
-        }
-        self.serve_last(parts)?;
+        self.serve_last(&filling.parts)?;
         Ok(usual)
     }
 
@@ -564,10 +565,9 @@ impl<'py> Source<'_, 'py> {
         &self,
         chunks: &Bound<'py, PyList>,
         mut part: Part<'py>,
-        parts: &mut Vec<Part<'py>>,
-        room: &mut Room,
-        released: &mut bool,
+        filling: &mut Filling<'py>,
     ) -> PyResult<bool> {
+        let Filling { parts, room, released } = filling;
         let (slots, py) = (&self.of.opened, self.collector.py());
         let (mut usual, mut read, mut whole) = (true, 0, 0);
         while usual
@@ -717,13 +717,8 @@ impl<'py> Source<'_, 'py> {
     }
 
     /// Reads the records of a chunk; returns false if there is no room, or Python must go on.
-    fn read(
-        &self,
-        next: Next<'py>,
-        parts: &mut Vec<Part<'py>>,
-        room: &mut Room,
-        released: &mut bool,
-    ) -> PyResult<bool> {
+    fn read(&self, next: Next<'py>, filling: &mut Filling<'py>) -> PyResult<bool> {
+        let Filling { parts, room, released } = filling;
         let Next { chunk, reader: found, counted, state, base, begin } = next;
         let (py, queue) = (state.py(), self.queue.get());
         let mut reader = found.borrow_mut();
