@@ -561,7 +561,9 @@ impl UsualReading {
         asked: Asked,
     ) -> PyResult<Outcome<'py>> {
         let py = source.collector.py();
-        if !self.is_quiet(py)? || source.queue.get().shared.held() >= self.limit_bytes {
+        let full = source.queue.get().shared.held() >= self.limit_bytes;
+        let drops = || source.collector.call_method0(intern!(py, "to_drop"))?.is_truthy();
+        if !self.is_quiet(py)? || (full && drops()?) {
             return Ok(Outcome::Begun);
         }
         let added = source.queue.get().shared.added();
