@@ -658,7 +658,7 @@ def test_a_commit_waits_for_what_was_acknowledged_before_it_and_for_nothing_else
     world, committed = World(implicit=False), Completion[Any]()
     [(chunk, _, _), *_] = found = world.poll(3)
     world.got(found)
-    made, outcomes = session(world), Outcomes(ConsumerMetrics(Config(), world.clock), world.clock)
+    made, outcomes = session(world), Outcomes(ConsumerMetrics(Config(), world.clock), world.records)
     made.acknowledge(Acknowledgement(world.locked, 0, 0, ACCEPT, chunk.run), outcomes.number)
     outcomes.commit(committed)
     outcomes.settle(made.oldest)
@@ -826,3 +826,14 @@ def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None
         world.records.acknowledge(chunk.run, 1, ACCEPT)
     world.records.acknowledge(chunk.run, 2, ACCEPT)
     assert world.acknowledged() == [(2, ACCEPT)]
+
+
+def test_a_bounded_number_of_earlier_deliveries_is_remembered() -> None:
+    world = World()
+    world.got(world.poll(2))
+    [run] = world.records.handed()
+    failed = Acknowledgement(world.locked, 0, 1, RELEASE, run)
+    world.records.come_again([failed._replace(run=None)])
+    assert world.records.earlier(world.locked.place, [(6, 9, 1)]) == []
+    world.records.come_again([failed] * 3_000)
+    assert len(world.records.earlier(world.locked.place, world.locked.ranges)) == 2_001
