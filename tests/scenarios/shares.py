@@ -294,9 +294,9 @@ def run_shares(
         members.join()
     until_ms = clock.now_ms() + working_ms
     while clock.now_ms() < until_ms:
-        while len(members.shares) < members.least:
-            members.join()
         _act(members, faults, random)
+        while len(members.shares) < members.least:  # jobs have ended
+            members.join()
         members.check()
     faults.heal()
     settled_ms = _settle(members, settle_ms + _SLACK_MS + members.lock_ms)
