@@ -13,7 +13,7 @@ they wait too long, wherever they wait, and releases them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -28,8 +28,11 @@ from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
+    LockedRange,
     LockedRun,
+    Place,
     count_of,
+    overlapping,
 )
 from tandem_kafka.types import TopicPartition
 
@@ -42,6 +45,10 @@ ASKED_MS: Final = 1_500
 
 #: Acknowledgements are gathered for so long, before a request that has nothing else.
 GATHERED_MS: Final = 5
+
+#: The most ranges of a partition that are remembered when their locks have ended: as many as a
+#: broker locks offsets of it (`group.share.partition.max.record.locks`).
+_MOST_FORGOTTEN: Final = 2_000
 
 #: Looking a member up takes as long as the rest of an acknowledgement.
 _RENEW: Final = AcknowledgeType.RENEW
@@ -64,6 +71,9 @@ class LockedRecords:
         self._acknowledged: deque[Acknowledgement] = deque()
         #: What the application works on.
         self._handed: dict[LockedRun, None] = {}
+        #: What it worked on when the locks had ended, or acknowledged in vain. Writer: the network
+        #: thread.
+        self._forgotten: dict[Place, deque[LockedRange]] = {}
         self._noticed = False
         #: When the network thread takes what is accepted, without a notice of it; None if it needs
         #: one. Writer: the network thread.
@@ -164,11 +174,7 @@ class LockedRecords:
 
     def handed(self) -> tuple[LockedRun, ...]:
         """Return what the application works on."""
-        while True:
-            try:
-                return tuple(self._handed)
-            except RuntimeError:  # another thread has changed it meanwhile
-                continue
+        return _copied(self._handed)
 
     def renewed_until_ms(self) -> int:
         """Return until when locks of what the application works on are renewed; 0 for not at all.
@@ -185,11 +191,23 @@ class LockedRecords:
             if run.is_over(now_ms):
                 run.forgotten = True
                 run.partition.fed[1].stop()
-                self._handed.pop(run, None)
+                self._note_ended(run, run.first, run.given - 1)
+                self._handed.pop(run, None)  # Invariant: behind these, see `earlier`
                 # Invariant: after the flag, which other threads look at after they acknowledge.
                 self._acknowledged += run.take_done()
                 found.append(run)
         return found
+
+    def come_again(self, made: Iterable[Acknowledgement]) -> None:
+        """Note that acknowledgements have failed, so the broker delivers their records again."""
+        for each in made:
+            if each.run is not None and not each.run.forgotten:
+                self._note_ended(each.run, each.first, each.last)
+
+    def _note_ended(self, run: LockedRun, first: int, last: int) -> None:
+        ranges = deque[LockedRange](maxlen=_MOST_FORGOTTEN)
+        ranges = self._forgotten.setdefault(run.partition.place, ranges)
+        ranges.append((first, last, run.delivery_count))
 
     # --- application ---------------------------------------------------------------------------
 
@@ -200,6 +218,18 @@ class LockedRecords:
         except IndexError:
             return False
         return True
+
+    def earlier(self, place: Place, ranges: Sequence[LockedRange]) -> list[LockedRange]:
+        """Return what the application was given before of offsets that are locked again.
+
+        Invariant: it may acknowledge that by a row of a record batch, which has the delivery count
+        and no other sign of its lock.
+        """
+        handed = [run for run in self.handed() if run.partition.place == place]
+        found = [(run.first, run.given - 1, run.delivery_count) for run in handed]
+        # Invariant: read last. The network thread moves what ends meanwhile.
+        found += _copied(self._forgotten.get(place, ()))
+        return [each for each in found if overlapping(ranges, each[0], each[1])]
 
     @property
     def empty(self) -> bool:
@@ -348,6 +378,15 @@ class LockedRecords:
         if not self._noticed:
             self._noticed = True
             self.notice()
+
+
+def _copied(items: Iterable[T]) -> tuple[T, ...]:
+    """Return the items, which another thread may change meanwhile."""
+    while True:
+        try:
+            return tuple(items)
+        except RuntimeError:  # it has
+            continue
 
 
 def _move(source: deque[T], target: deque[T]) -> None:

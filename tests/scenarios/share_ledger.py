@@ -112,6 +112,8 @@ class ShareLedger:
         self._kept: dict[Place, tuple[ShareMember, int]] = {}
         self.violations: list[str] = []
         self._holders: dict[Place, _Holder] = {}
+        #: The delivery counts that a member has got of a record, and has not acknowledged.
+        self._counts: dict[tuple[ShareMember, Place], set[int]] = {}
         self._watched: dict[TopicPartition, _Watched] = {}
         for tp in partitions:
             self.watch(tp)
@@ -215,11 +217,12 @@ class ShareLedger:
         self.got[member.number] += 1
         self.handed_ms.setdefault(place, now_ms)
         self._check_kept(member, place)
+        counts = self._counts.setdefault((member, place), set())
+        if record.delivery_count in counts:
+            raise Violation(f"member {member.number} has got {place} with this count before")
+        counts.add(record.delivery_count)
         # A leader that moves or restarts forgets deliveries that it has not written.
-        if (
-            self.handed[place] > self.limit + watched.loads - 1
-            or record.delivery_count > self.limit
-        ):
+        if max(self.handed[place], record.delivery_count) > self.limit + watched.loads - 1:
             raise Violation(
                 f"{place} delivered {self.handed[place]} times, by {watched.loads} leaders, "
                 f"with the delivery count {record.delivery_count}"
@@ -243,6 +246,7 @@ class ShareLedger:
         self._holders = {
             place: each for place, each in self._holders.items() if each.member is not member
         }
+        self._counts = {key: counts for key, counts in self._counts.items() if key[0] is not member}
         self.let_go(member)
 
     def check_lost(self, member: ShareMember, place: Place) -> None:
@@ -317,6 +321,8 @@ class ShareLedger:
             self.accepted.add(place)
         elif how == "reject":
             self.rejected.add(place)
+        if how != "renew":
+            self._counts.pop((member, place), None)
         kept = self._kept.get(place)
         if kept is not None and kept[0] is member:
             if how == "release":

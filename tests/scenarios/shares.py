@@ -41,6 +41,8 @@ _CALM_ENDINGS = 0.1
 _MOST_BEHIND = 2_000
 #: After the faults, each lock may have to end once more, and each session of the group.
 _SLACK_MS = 60_000
+#: What faults have lost is asked for again: a request after 15 s, a connection after up to 36 s.
+_LOST_MS = 40_000
 #: The iterations of an idle member in a second: its fetches are parked, and it heartbeats.
 IDLE_ITERATIONS_PER_SECOND = 30
 _IDLE_MS = 20_000
@@ -294,9 +296,9 @@ def run_shares(
         members.join()
     until_ms = clock.now_ms() + working_ms
     while clock.now_ms() < until_ms:
-        while len(members.shares) < members.least:
-            members.join()
         _act(members, faults, random)
+        while len(members.shares) < members.least:  # jobs have ended
+            members.join()
         members.check()
     faults.heal()
     settled_ms = _settle(members, settle_ms + _SLACK_MS + members.lock_ms)
@@ -355,6 +357,9 @@ def _check_growth(members: ShareMembers) -> None:
     """Check that members without other work soon read a partition that is added."""
     settings = members.simulation.cluster.coordination.of(GROUP).settings
     clock = members.simulation.clock
+    lost_until_ms = clock.now_ms() + (0 if members.scenario.calm else _LOST_MS)
+    while clock.now_ms() < lost_until_ms:
+        members.step_all(1_000)
     tp = members.grow()
     members.history.produce(tp, 1)
     began_ms = clock.now_ms()

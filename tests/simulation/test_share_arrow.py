@@ -116,6 +116,27 @@ def test_an_old_batch_does_not_acknowledge_the_next_delivery() -> None:
         assert consumer.commit() == {TP: None}
 
 
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_an_old_batch_does_not_acknowledge_a_delivery_that_the_broker_counts_the_same(
+    *, acknowledged: bool
+) -> None:
+    """A new leader does not know of deliveries that the one before has not stored."""
+    with sharing("moved rows") as (simulation, start):
+        consumer = start()
+        old = take_batch(consumer, max_records=2)
+        simulation.cluster.move_leader(TP, 2)
+        if acknowledged:
+            consumer.acknowledge(old, "accept")
+            assert isinstance(consumer.commit()[TP], RecordLockLostError)
+        again = take_batch(consumer)
+        assert rows(old) == [(0, 1), (1, 1)]
+        assert rows(again) == [(0, 2), (1, 2), (2, 1)]
+        with pytest.raises(RecordLockLostError, match="2 of 2 records"):
+            consumer.acknowledge(old, "release")
+        consumer.acknowledge(again, "accept")
+        assert consumer.commit() == {TP: None}
+
+
 class Backwards(Numbers):
     """A decoder that names the last value first."""
 

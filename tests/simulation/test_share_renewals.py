@@ -116,7 +116,7 @@ def test_commit_tells_that_a_record_was_locked_again_before_it_was_renewed() -> 
         first.renew()
         simulation.cluster.move_leader(TP, 1)
         assert isinstance(consumer.commit()[TP], RecordLockLostError)
-        assert places(take(consumer, 3)) == [(0, 1), (1, 1), (2, 1)]
+        assert places(take(consumer, 3)) == [(0, 2), (1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("stops", [True, False])

@@ -205,8 +205,10 @@ class Handing:
         while self._ready or self._records.move_to(self._ready):
             first = self._ready[0]
             if isinstance(first, LockedPartition | Rest):  # and nothing behind it
+                locked = first.locked if isinstance(first, Rest) else first
                 usable = first.is_usable(now_ms)
-                self._ready = deque(self._unpacker.unpack(first) if usable else ())
+                earlier = self._records.earlier(locked.place, first.ranges)
+                self._ready = deque(self._unpacker.unpack(first, earlier) if usable else ())
             elif isinstance(first, Acknowledgement):
                 found_hole |= first.how is AcknowledgeType.GAP
                 self._records.give_back(self._ready)

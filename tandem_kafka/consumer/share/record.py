@@ -74,7 +74,11 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT], Accepting):
 
     @property
     def delivery_count(self) -> int:
-        """How often the record has been delivered, with this time: 1 at first."""
+        """How often the record has been delivered, with this time: 1 at first.
+
+        Deliveries to this consumer count even if brokers forget them, for example when the leader
+        moves.
+        """
         return self._origin.delivery_count
 
     @property

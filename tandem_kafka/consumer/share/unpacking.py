@@ -27,7 +27,9 @@ from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
+    LockedRange,
     LockedRun,
+    counted_on,
 )
 
 #: How many records are decoded at once.
@@ -203,7 +205,9 @@ class Unpacker:
         self._most_bytes = config.fetch_buffer_max_bytes
         self._deserializers = deserializers
 
-    def unpack(self, given: LockedPartition | Rest) -> Iterator[Unpacked]:
+    def unpack(
+        self, given: LockedPartition | Rest, earlier: Sequence[LockedRange] = ()
+    ) -> Iterator[Unpacked]:
         """Yield the locked records, and an error in place of each one that cannot be read.
 
         A small response may decompress to gigabytes. What comes after `fetch_buffer_max_bytes` is
@@ -212,6 +216,10 @@ class Unpacker:
         Before an error, and in place of offsets without a record, yield their acknowledgement. A
         record that cannot be deserialized is released. So is a damaged batch, as it may be intact
         the next time; one that was delivered before is rejected.
+
+        Args:
+            given: What is locked.
+            earlier: What the application was given before of these offsets.
         """
         rest = given if isinstance(given, Rest) else Rest(given, 0, None)
         locked, source = rest.locked, _Source(rest, self._options, self._most_bytes)
@@ -230,7 +238,7 @@ class Unpacker:
                     begin, _ = part.place_of(0)
                     yield from _given_back(locked, after, begin - 1, AcknowledgeType.GAP)
                     after = begin + len(part)
-                    yield from self._deserialized(part, locked, count)
+                    yield from self._counted(part, locked, count, earlier)
                 if len(taken) and source.is_enough:
                     yield source.rest(after)
                     return
@@ -240,6 +248,18 @@ class Unpacker:
                 yield from _given_up(locked, (after, last), count, cut)
             else:
                 yield from _given_back(locked, after, last, AcknowledgeType.GAP)
+
+    def _counted(
+        self,
+        row: TakenRecords,
+        locked: LockedPartition,
+        count: int,
+        earlier: Sequence[LockedRange],
+    ) -> Iterator[Unpacked]:
+        begin, _ = row.place_of(0)
+        for first, last, above in counted_on((begin, begin + len(row) - 1, count), earlier):
+            same = row.part(first - begin, last + 1 - begin)
+            yield from self._deserialized(same, locked, above)
 
     def _deserialized(
         self, taken: TakenRecords, locked: LockedPartition, count: int

@@ -69,7 +69,7 @@ class ShareConsumeRequestManager(RequestManager):
         self._membership = membership
         self._records = records
         self._sessions: dict[int, ShareSession] = {}
-        self._outcomes = outcomes = Outcomes(context.metrics, context.clock)
+        self._outcomes = outcomes = Outcomes(context.metrics, records)
         self._limits = limits = FetchLimits(context.config, records)
         self._keeper = keeper = LockKeeper(context, records, self._sessions, outcomes, limits)
         self._handler = ResponseHandler(context, metadata, records, keeper, outcomes, limits)

@@ -14,7 +14,7 @@ from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.outages import Outage
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.request_managers.share.session import Acknowledged
-from tandem_kafka.runtime import Clock
+from tandem_kafka.state.locked_records import LockedRecords
 from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
@@ -43,13 +43,18 @@ _SENSORS: Final[Mapping[AcknowledgeType, str]] = {
 class Outcomes:
     """The commits that wait, and the outcomes since the last one.
 
+    Args:
+        metrics: The metrics.
+        records: What crosses to the application; it is told which records come again.
+
     Attributes:
         number: The number of commits so far. An acknowledgement belongs to the next one.
     """
 
-    def __init__(self, metrics: ConsumerMetrics, clock: Clock) -> None:
+    def __init__(self, metrics: ConsumerMetrics, records: LockedRecords) -> None:
         self._metrics = metrics
-        self._clock = clock
+        self._records = records
+        self._clock = records.clock
         # One for all partitions: those of a broker fail together.
         self._refused, self._not_renewed = Outage(), Outage()
         self.number = 0
@@ -128,6 +133,7 @@ class Outcomes:
         """Note that acknowledgements cannot be sent."""
         mine = [each for each in made if each.run is not None]
         ends = [each for each in mine if each.how is not AcknowledgeType.RENEW]
+        self._records.come_again(ends)
         self.lost(sum(each.size for each in ends if not each.run_is_over))
         for tp in dict.fromkeys(each.partition.tp for each in mine):
             self._note(tp, error)
@@ -144,6 +150,8 @@ class Outcomes:
 
     def _count_answered(self, made: Iterable[Acknowledgement], error: KafkaError | None) -> None:
         counts: Counter[str] = Counter()
+        if error is not None:
+            self._records.come_again(made)
         for each in made:
             counts["acknowledgements"] += each.size
             if error is not None:
