@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from tandem_kafka.consumer.reading.fetch_collector import collect
+from tandem_kafka.consumer.reading.opened_chunk import OpenedChunk
 from tandem_kafka.errors import (
     CorruptRecordError,
     OffsetOutOfRangeError,
@@ -622,3 +623,29 @@ def test_a_signal_handler_may_raise_while_an_error_is_made(
         reading.collect()
     with pytest.raises(CorruptRecordError):
         reading.collect()
+
+
+def cut(reading: Reading) -> None:
+    """Read a part of a chunk, so that the next call goes on with it."""
+    for _ in range(2):
+        reading.collect()  # the positions are known: the next one is the usual case
+    reading.fetched(A, 0)
+    assert reading.offsets(1) == {"a": [0]}
+
+
+def test_a_chunk_whose_records_were_returned_is_dropped_by_the_next_call() -> None:
+    reading = Reading(A)
+    cut(reading)
+    assert reading.offsets() == {"a": [1, 2]}
+    assert reading.offsets() == {}
+    assert not reading.collector._open
+
+
+def test_a_chunk_that_an_interrupted_call_has_left_in_the_queue_is_returned_once() -> None:
+    reading = Reading(A)
+    cut(reading)
+    chunk = reading.fetched(A, 3)
+    reading.collector._open[reading.state(A)].append(OpenedChunk(chunk))
+    assert reading.offsets() == {"a": [1, 2, 3, 4, 5]}
+    assert reading.offsets() == {}
+    assert reading.buffer.held_bytes == 0
