@@ -641,11 +641,13 @@ def test_a_chunk_whose_records_were_returned_is_dropped_by_the_next_call() -> No
     assert not reading.collector._open
 
 
-def test_a_chunk_that_an_interrupted_call_has_left_in_the_queue_is_returned_once() -> None:
+def test_an_error_that_an_interrupted_call_has_left_in_the_queue_is_raised_once() -> None:
     reading = Reading(A)
     cut(reading)
-    chunk = reading.fetched(A, 3)
+    chunk = reading.failed(A, TopicAuthorizationFailedError({"a"}))
     reading.collector._open[reading.state(A)].append(OpenedChunk(chunk))
-    assert reading.offsets() == {"a": [1, 2, 3, 4, 5]}
+    assert reading.offsets() == {"a": [1, 2]}
+    with pytest.raises(TopicAuthorizationFailedError):
+        reading.collect()
     assert reading.offsets() == {}
-    assert reading.buffer.held_bytes == 0
+    assert reading.state(A).errors_taken == 1

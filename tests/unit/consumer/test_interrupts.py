@@ -276,6 +276,21 @@ def test_a_poll_behind_an_interrupted_purge_returns_each_chunk_once() -> None:
         assert interrupter.at > 100
 
 
+@pytest.mark.parametrize(
+    ("implementation", "options"),
+    [("python", {}), ("native", {}), ("native", DESERIALIZING)],
+    ids=["python", "native", "native, deserializing"],
+)
+def test_iteration_goes_on_behind_a_poll_that_was_interrupted_as_it_ended_it(
+    implementation: str, options: dict[str, Any]
+) -> None:
+    with Interrupted.reading(implementation, **options) as reader:
+        reader.fetch()
+        reader.take_one(next(reader.consumer))
+        reader.consumer._reading.iteration.runs[0].feed.stop()  # and no more of `end`
+        reader.finish(lambda: reader.take_one(next(reader.consumer)))
+
+
 # The usual poll() has few bytecodes.
 @pytest.mark.parametrize(("fetched", "least"), [(True, 200), (False, 20)])
 def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(
