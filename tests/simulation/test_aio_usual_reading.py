@@ -410,6 +410,28 @@ def test_calls_of_different_limits_leave_the_usual_one() -> None:
     simulated(test)
 
 
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_call_that_waits_wakes_what_waits_for_the_position(read: Read) -> None:
+    """The network thread was woken when the records were read, before the position had moved."""
+
+    async def test(reader: Reader) -> None:
+        collector, engine = reader.consumer._reading._collector, reader.consumer._core.engine
+        woken: list[bool] = []
+        await reader.produce(PARTITIONS[0], [b"x"], 600)
+        assert await read(reader.consumer) == [1]
+        state = engine.subscription.get(PARTITIONS[0])
+        engine.buffer.starved = state.wait_for_drain = True
+        collector._wake_network = lambda: woken.append(True)
+        waiting = asyncio.create_task(read(reader.consumer))
+        await asyncio.sleep(0.1)
+        assert woken
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    simulated(test)
+
+
 def test_the_usual_calls_leave_nothing_in_memory() -> None:
     async def test(reader: Reader) -> None:
         kinds = Handed, Position, Publication, native.TaskCall  # type: ignore[union-attr]

@@ -32,7 +32,7 @@ pub fn to_arrow(
         .iter()
         .map(|records| {
             let rows = records.fresh_rows(py)?;
-            let topic = rows.owner.topic.bind(py).to_string();
+            let topic = rows.owner.topic.bind(py).to_cow()?.into_owned(); // runs no signal handler
             Ok(Part { topic, partition: rows.owner.partition, pieces: rows.pieces.clone() })
         })
         .collect::<PyResult<Vec<Part>>>()?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use pyo3::PyTypeInfo;
+use pyo3::import_exception;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
@@ -16,6 +17,8 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use crate::records::{Function, RecordReader, Records, Replaced, Rows, deserialize_rows};
 use crate::slots::{Slot, bare, made_as, slots};
 use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress, Opened, Origin, Taken};
+
+import_exception!(kafka.errors, KafkaError);
 
 slots!(Batch { next_offsets, starts });
 slots!(Buffer { queue, starved });
@@ -371,20 +374,20 @@ impl<'py> Source<'_, 'py> {
         let bytes = slots.max_bytes.get(collector)?.extract()?;
         let room = Room { records: max_records, bytes, empty: true };
         let mut filling = Filling { parts: Vec::new(), room, released: false };
-        let usual = if self.open.is_empty() {
-            self.fill_from_queue(made, &mut filling, &assigned)?
+        let filled = if self.open.is_empty() {
+            self.fill_from_queue(made, &mut filling, &assigned)
         } else {
-            self.fill_from_open(made, &mut filling, &assigned)?
+            self.fill_from_open(made, &mut filling, &assigned)
         };
-        // Another thread may have found the buffer full while a batch was decoded.
+        // Also if it was interrupted. The thread may have found the buffer full meanwhile.
         if filling.released && self.starved()? {
             self.wake_network()?;
         }
-        Ok(usual || !made.moved.is_empty())
+        Ok(filled? || !made.moved.is_empty())
     }
 
     /// Publishing the last collection has moved positions, and did not wake the network thread.
-    fn wake_for_moved(&self) -> PyResult<()> {
+    pub fn wake_for_moved(&self) -> PyResult<()> {
         if !self.starved()? {
             return Ok(());
         }
@@ -396,8 +399,10 @@ impl<'py> Source<'_, 'py> {
         Ok(())
     }
 
+    /// Wakes the network thread, also if a signal handler raises meanwhile: nothing would repeat it.
     fn wake_network(&self) -> PyResult<()> {
-        self.of.collector._wake_network.get(&self.collector)?.call0().map(drop)
+        let wake = self.of.collector._wake_network.get(&self.collector)?;
+        wake.call0().or_else(|error| wake.call0().and(Err(error))).map(drop)
     }
 
     /// Adds the chunks in the queue; returns false if Python must go on.
@@ -579,10 +584,9 @@ impl<'py> Source<'_, 'py> {
             let mut reader = found.borrow_mut();
             let before = reader.taken_bytes;
             slots.reading.set(&opened, true)?;
-            let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok())
-            else {
+            let Some(records) = take(py, &mut reader, room)? else {
                 slots.reading.set(&opened, false)?;
-                break; // the reader has not moved, and Python meets the error again
+                break;
             };
             let rows = records.fresh_rows(py)?;
             slots.taken.set(&opened, PyList::new(py, [Bound::new(py, records)?])?)?;
@@ -723,9 +727,7 @@ impl<'py> Source<'_, 'py> {
         let (py, queue) = (state.py(), self.queue.get());
         let mut reader = found.borrow_mut();
         let (start, before) = (reader.next_offset, reader.taken_bytes);
-        let Ok(records) = reader.take(py, room.records, usize::try_from(room.bytes).ok()) else {
-            return Ok(false); // the reader has not moved, and Python meets the error again
-        };
+        let Some(records) = take(py, &mut reader, room)? else { return Ok(false) };
         let rows = records.fresh_rows(py)?;
         let fits = room.add(rows.len(), (reader.taken_bytes - before) as i64);
         drop(reader);
@@ -889,6 +891,16 @@ impl<'py> Source<'_, 'py> {
         }
         self.of.collector._finished.set(&self.collector, PyList::empty(self.collector.py()))?;
         Ok(true)
+    }
+}
+
+/// Takes the records that fit. None if they cannot be read: the reader has not moved, and Python
+/// meets the error again.
+fn take(py: Python<'_>, reader: &mut RecordReader, room: &Room) -> PyResult<Option<Records>> {
+    match reader.take(py, room.records, usize::try_from(room.bytes).ok()) {
+        // A signal handler may have raised another one.
+        Err(error) if error.is_instance_of::<KafkaError>(py) => Ok(None),
+        taken => taken.map(Some),
     }
 }
 

@@ -580,6 +580,7 @@ impl UsualReading {
                 return Ok(Outcome::Collected);
             }
         } else {
+            source.wake_for_moved()?;
             self.tell(source, now_ms)?;
         }
         Ok(Outcome::Nothing { added, attention })

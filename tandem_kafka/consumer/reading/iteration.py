@@ -245,7 +245,7 @@ class Iteration:
             run = self._first()
             if run is None:
                 break
-            if run.feed.given == len(run.feed) or not self._valid(run):
+            if run.feed.stopped or run.feed.given == len(run.feed) or not self._valid(run):
                 self._drop(run)
             elif not run.state.returnable:
                 self.runs.rotate(-1)  # paused: its remaining records wait

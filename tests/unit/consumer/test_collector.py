@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tandem_kafka.consumer.reading.fetch_collector import collect
+from tandem_kafka.consumer.reading.opened_chunk import OpenedChunk
 from tandem_kafka.errors import (
     CorruptRecordError,
     OffsetOutOfRangeError,
@@ -377,6 +379,28 @@ def test_a_reset_that_waits_for_the_position_is_woken_when_it_moves() -> None:
     assert reading.woken == 2, "no second wakeup"
 
 
+@pytest.mark.parametrize("read_before", [0, 1])
+def test_a_signal_handler_that_raises_does_not_lose_the_wakeup(read_before: int) -> None:
+    def wake() -> None:
+        calls.append(not calls)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    calls: list[bool] = []
+    reading = Reading(A)
+    for _ in range(2):
+        reading.collect()  # the positions are known: the next one is the usual case
+    reading.fetched(A, 0)
+    if read_before:
+        reading.collect(read_before)
+    reading.buffer.starved = True
+    reading.collector._wake_network = wake
+    with pytest.raises(KeyboardInterrupt):
+        reading.collect()
+    assert reading.offsets() == {"a": [0, 1, 2][read_before:]}
+    assert calls == [True, False]
+
+
 # --- errors ------------------------------------------------------------------------------------
 
 
@@ -575,3 +599,55 @@ def test_a_network_thread_that_finds_no_room_during_a_collection_is_woken(limit:
     buffer.looked = 0
     reading.collect(limit)
     assert reading.woken
+
+
+@pytest.mark.parametrize("read_before", [[3], [1, 2]])
+def test_a_signal_handler_may_raise_while_an_error_is_made(
+    monkeypatch: pytest.MonkeyPatch, read_before: list[int]
+) -> None:
+    def interrupted(*_: Any) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    corrupt = bytearray(batch([Rec(value=b"x")], 3))
+    corrupt[-1] ^= 1
+    reading = Reading(A)
+    for _ in range(2):
+        reading.collect()  # the positions are known: the next one is the usual case
+    reading.fetched(A, 0)
+    reading.fetched(A, 3, data=bytes(corrupt))
+    for limit in read_before:
+        assert reading.collect(limit)
+    monkeypatch.setattr(CorruptRecordError, "at", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reading.collect()
+    with pytest.raises(CorruptRecordError):
+        reading.collect()
+
+
+def cut(reading: Reading) -> None:
+    """Read a part of a chunk, so that the next call goes on with it."""
+    for _ in range(2):
+        reading.collect()  # the positions are known: the next one is the usual case
+    reading.fetched(A, 0)
+    assert reading.offsets(1) == {"a": [0]}
+
+
+def test_a_chunk_whose_records_were_returned_is_dropped_by_the_next_call() -> None:
+    reading = Reading(A)
+    cut(reading)
+    assert reading.offsets() == {"a": [1, 2]}
+    assert reading.offsets() == {}
+    assert not reading.collector._open
+
+
+def test_an_error_that_an_interrupted_call_has_left_in_the_queue_is_raised_once() -> None:
+    reading = Reading(A)
+    cut(reading)
+    chunk = reading.failed(A, TopicAuthorizationFailedError({"a"}))
+    reading.collector._open[reading.state(A)].append(OpenedChunk(chunk))
+    assert reading.offsets() == {"a": [1, 2]}
+    with pytest.raises(TopicAuthorizationFailedError):
+        reading.collect()
+    assert reading.offsets() == {}
+    assert reading.state(A).errors_taken == 1

@@ -243,6 +243,54 @@ def test_poll_returns_the_rest_of_an_interrupted_iteration() -> None:
             reader.finish(lambda: reader.take(consumer.poll(0, 2)))
 
 
+def cut(reader: Interrupted) -> None:
+    """Read a part of a chunk, so that the next call goes on with it, and fetch another chunk."""
+    reader.fetch({A: FETCHED[A][:1], B: FETCHED[B]})
+    for _ in range(2):  # the positions are told
+        reader.take(reader.consumer.poll(0, 1))
+    reader.fetch_more({A: FETCHED[A][1:]})
+
+
+def test_an_interrupted_poll_that_goes_on_with_a_chunk_loses_nothing() -> None:
+    with Interrupted.reading("native") as reader:
+        consumer = reader.consumer
+        for interrupter in interrupters():
+            cut(reader)
+            reader.engine.buffer.starved = True
+            try:
+                reader.take(interrupter.call(consumer.poll, 0, 2))
+            except KeyboardInterrupt:
+                reader.take(close_to(interrupter, KafkaConsumer.poll, "done", "batch") or {})
+            reader.check()
+            reader.finish(lambda: reader.take(consumer.poll(0, 1)))
+        assert interrupter.at > 40
+
+
+def test_a_poll_behind_an_interrupted_purge_returns_each_chunk_once() -> None:
+    with Interrupted.reading("native") as reader:
+        for interrupter in interrupters():
+            cut(reader)
+            with suppress(KeyboardInterrupt):
+                interrupter.call(reader.consumer._reading._collector.purge)
+            reader.finish(lambda: reader.take(reader.consumer.poll(0, 1)))
+        assert interrupter.at > 100
+
+
+@pytest.mark.parametrize(
+    ("implementation", "options"),
+    [("python", {}), ("native", {}), ("native", DESERIALIZING)],
+    ids=["python", "native", "native, deserializing"],
+)
+def test_iteration_goes_on_behind_a_poll_that_was_interrupted_as_it_ended_it(
+    implementation: str, options: dict[str, Any]
+) -> None:
+    with Interrupted.reading(implementation, **options) as reader:
+        reader.fetch()
+        reader.take_one(next(reader.consumer))
+        reader.consumer._reading.iteration.runs[0].feed.stop()  # and no more of `end`
+        reader.finish(lambda: reader.take_one(next(reader.consumer)))
+
+
 # The usual poll() has few bytecodes.
 @pytest.mark.parametrize(("fetched", "least"), [(True, 200), (False, 20)])
 def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(

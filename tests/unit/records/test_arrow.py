@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
+from operator import methodcaller
+from signal import ITIMER_REAL, setitimer
+from typing import Any
 
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.records import ARROW_COLUMNS, check_arrow_columns, to_record_batch
+from tandem_kafka.runtime.native import native
+from tests.alarms import alarms
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.unit.records.making import GZIP, LOG_APPEND_TIME, Rec, batch, message, reader, using
 
@@ -104,3 +110,20 @@ def test_a_view_keeps_its_memory():
 def test_an_unknown_column(columns, problem):
     with pytest.raises(InvalidArgumentError, match=problem):
         check_arrow_columns(columns)
+
+
+@pytest.mark.skipif(native is None, reason="it is about the native extension")
+def test_a_signal_handler_that_is_due_changes_no_topic() -> None:
+    def pressed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with using("native"):
+        taken = reader(batch([Rec()])).take(1)
+    # No handler runs between these calls; the signal comes during the second.
+    calls = [
+        partial(setitimer, ITIMER_REAL, 1e-6),
+        partial(sum, range(500_000)),
+        partial(native.to_arrow, [taken], ("topic",), binary_view=False),  # type: ignore[union-attr]
+    ]
+    with alarms(pressed), pytest.raises(KeyboardInterrupt):
+        list(map(methodcaller("__call__"), calls))
