@@ -4,7 +4,9 @@
 //! objects; `open_taken` makes the objects that Python leaves behind
 //! (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
 
-use std::collections::VecDeque;
+mod opened;
+mod queued;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -16,7 +18,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use crate::records::{Function, RecordReader, Records, Replaced, Rows, deserialize_rows};
 use crate::slots::{Slot, bare, made_as, slots};
-use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress, Opened, Origin, Taken};
+use crate::standing::{ChunkQueue, FetchProgress};
 
 import_exception!(kafka.errors, KafkaError);
 
@@ -117,18 +119,6 @@ impl Room {
         self.empty &= count == 0;
         true
     }
-}
-
-/// A chunk that may be returned now.
-struct Next<'py> {
-    chunk: Opened,
-    reader: Bound<'py, RecordReader>,
-    /// The bytes that are counted.
-    counted: i64,
-    state: Bound<'py, PyAny>,
-    base: Bound<'py, PyAny>,
-    /// The position.
-    begin: Bound<'py, PyAny>,
 }
 
 /// What a collection has read so far.
@@ -405,292 +395,12 @@ impl<'py> Source<'_, 'py> {
         wake.call0().or_else(|error| wake.call0().and(Err(error))).map(drop)
     }
 
-    /// Adds the chunks in the queue; returns false if Python must go on.
-    fn fill_from_queue(
-        &self,
-        made: &mut Collected<'py>,
-        filling: &mut Filling<'py>,
-        assigned: &Bound<'py, PyDict>,
-    ) -> PyResult<bool> {
-        let (py, queue) = (self.collector.py(), self.queue.get());
-        let mut usual = true;
-        while usual
-            && filling.room.records > 0
-            && let Some(opened) = queue.look(py)?
-        {
-            usual = match self.look(opened, assigned)? {
-                Some(next) => self.read(next, filling)?,
-                None => false,
-            };
-        }
-        for part in &mut filling.parts {
-            let consumed = self.of.add(part, made)?.unbind();
-            queue.taken.with(py, |taken| {
-                for each in taken.iter_mut().filter(|each| each.state.is(&part.state)) {
-                    each.consumed = Some(consumed.clone_ref(py));
-                }
-            });
-        }
-        if !usual || queue.taken.with(py, |taken| taken.iter().any(|each| each.counted != 0)) {
-            self.open_taken()?;
-        }
-        if filling.room.records == 0 && assigned.len() > 1 && !queue.is_empty() {
-            // What is left comes before these.
-            self.open_taken()?;
-            self.open_queue()?;
-            self.serve_last(&filling.parts)?;
-        }
-        Ok(usual)
-    }
-
-    /// Goes on with the chunks that are open, the partitions in turn, as `collect` of Python;
-    /// returns false if Python must go on.
-    fn fill_from_open(
-        &self,
-        made: &mut Collected<'py>,
-        filling: &mut Filling<'py>,
-        assigned: &Bound<'py, PyDict>,
-    ) -> PyResult<bool> {
-        self.open_queue()?;
-        let mut usual = true;
-        for state in self.open.as_any().try_iter()? {
-            if !usual || filling.room.records == 0 {
-                break;
-            }
-            usual = match self.next_open(state?, assigned)? {
-                Some((chunks, part)) => self.read_open(&chunks, part, filling)?,
-                None => false,
-            };
-        }
-        let finished = self.of.collector._finished.get(&self.collector)?.cast_into::<PyList>()?;
-        for part in &mut filling.parts {
-            let consumed = self.of.add(part, made)?;
-            if let Some(last) = part.last.as_ref().filter(|_| part.has_rows()) {
-                finished.append((&part.state, consumed, last))?;
-            }
-        }
-        self.serve_last(&filling.parts)?;
-        Ok(usual)
-    }
-
-    /// Moves partitions to the end, once their records were added.
-    fn serve_last(&self, parts: &[Part<'py>]) -> PyResult<()> {
-        if self.open.len() > 1 {
-            for part in parts.iter().filter(|part| part.has_rows()) {
-                let name = intern!(self.collector.py(), "_serve_last");
-                self.collector.call_method1(name, (&part.state,))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Opens all chunks of the queue.
-    fn open_queue(&self) -> PyResult<()> {
-        let (queue, py) = (self.queue.get(), self.collector.py());
-        while let Some(chunk) = queue.first(py)? {
-            let chunk = chunk.into_bound(py);
-            let chunks = self.chunks_of(&queue.chunk.partition.get(&chunk)?)?;
-            // Invariant: it is kept before it is removed. Python may have been interrupted between.
-            let last = chunks.iter().next_back();
-            if !last.is_some_and(|last| self.of.opened.chunk.is(&last, &chunk).unwrap_or(false)) {
-                chunks.append(self.opened(chunk)?)?;
-            }
-            queue.drop_first();
-        }
-        Ok(())
-    }
-
-    /// The open chunks of a partition.
-    fn chunks_of(&self, state: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        if let Some(chunks) = self.open.get_item(state)? {
-            return Ok(chunks.cast_into()?);
-        }
-        let chunks = PyList::empty(self.collector.py());
-        self.open.as_any().set_item(state, &chunks)?; // by the method of an `OrderedDict`
-        Ok(chunks)
-    }
-
-    /// The `OpenedChunk` of a chunk.
-    fn opened(&self, chunk: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (slots, py) = (&self.of.opened, self.collector.py());
-        let reader = self.queue.get().chunk.reader.get(&chunk)?;
-        let opened = bare(slots.kind.bind(py))?;
-        if reader.is_none() {
-            slots._start.set(&opened, 0)?;
-        } else {
-            slots._start.set(&opened, reader.getattr(intern!(py, "next_offset"))?)?;
-        }
-        slots.reader.set(&opened, reader)?;
-        slots.chunk.set(&opened, chunk)?;
-        slots.taken.set(&opened, PyList::empty(py))?;
-        slots.released.set(&opened, false)?;
-        slots.reading.set(&opened, false)?;
-        Ok(opened)
-    }
-
-    /// The open chunks of a partition that are left, and where to read; None if Python must look.
-    fn next_open(
-        &self,
-        state: Bound<'py, PyAny>,
-        assigned: &Bound<'py, PyDict>,
-    ) -> PyResult<Option<(Bound<'py, PyList>, Part<'py>)>> {
-        let slots = &self.of.opened;
-        let chunks = self.chunks_of(&state)?;
-        let Some(first) = chunks.iter().next() else { return Ok(None) };
-        let base = self.queue.get().chunk.base.get(&slots.chunk.get(&first)?)?;
-        let Some(begin) = self.place(&state, &base, assigned)? else { return Ok(None) };
-        let offset = self.of.position.offset.int(&begin)?;
-        while let Some(first) = chunks.iter().next()
-            && slots.released.is_true(&first)?
-        {
-            let reader = slots.reader.get(&first)?;
-            let read = reader.cast::<RecordReader>().is_ok_and(|reader| {
-                let reader = reader.borrow();
-                reader.exhausted && reader.next_offset <= offset
-            });
-            if !read {
-                return Ok(None);
-            }
-            chunks.del_item(0)?;
-        }
-        let part = Part {
-            state,
-            base,
-            begin,
-            rows: Vec::new(),
-            values: Vec::new(),
-            at: (offset, -1),
-            last: None,
-        };
-        Ok(Some((chunks, part)))
-    }
-
-    /// Reads the records of a partition; returns false if Python must go on.
-    fn read_open(
-        &self,
-        chunks: &Bound<'py, PyList>,
-        mut part: Part<'py>,
-        filling: &mut Filling<'py>,
-    ) -> PyResult<bool> {
-        let Filling { parts, room, released } = filling;
-        let (slots, py) = (&self.of.opened, self.collector.py());
-        let (mut usual, mut read, mut whole) = (true, 0, 0);
-        while usual
-            && room.records > 0
-            && let Ok(opened) = chunks.get_item(read)
-        {
-            usual = false; // unless this chunk is read
-            let Some((chunk, found)) = self.readable(&opened, &part)? else { break };
-            let mut reader = found.borrow_mut();
-            let before = reader.taken_bytes;
-            slots.reading.set(&opened, true)?;
-            let Some(records) = take(py, &mut reader, room)? else {
-                slots.reading.set(&opened, false)?;
-                break;
-            };
-            let rows = records.fresh_rows(py)?;
-            slots.taken.set(&opened, PyList::new(py, [Bound::new(py, records)?])?)?;
-            slots.reading.set(&opened, false)?;
-            if !room.add(rows.len(), (reader.taken_bytes - before) as i64) {
-                usual = true;
-                break;
-            }
-            drop(reader);
-            let Some(values) = self.values(&rows)? else { break };
-            let reader = found.borrow();
-            usual = true;
-            part.values.extend(values);
-            part.rows.push(rows);
-            part.at = (reader.next_offset, reader.leader_epoch);
-            read += 1;
-            if reader.exhausted {
-                self.recount(&part.state, &chunk, 0)?;
-                slots.released.set(&opened, true)?;
-                *released = true;
-                whole += 1;
-            } else {
-                self.recount(&part.state, &chunk, (reader.size_bytes() + CHUNK_BYTES) as i64)?;
-                room.records = 0; // its next record does not fit
-            }
-            if whole == chunks.len() {
-                part.last = Some(opened);
-            }
-        }
-        if read > 0 {
-            parts.push(part);
-        }
-        Ok(usual)
-    }
-
-    /// The chunk and the reader of an open chunk that can be read now, and that nothing has been
-    /// taken of since the position.
-    #[allow(clippy::type_complexity)] // both parts of one chunk
-    fn readable(
-        &self,
-        opened: &Bound<'py, PyAny>,
-        part: &Part<'py>,
-    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, RecordReader>)>> {
-        let (slots, chunks) = (&self.of.opened, &self.queue.get().chunk);
-        let chunk = slots.chunk.get(opened)?;
-        let Ok(reader) = slots.reader.get(opened)?.cast_into::<RecordReader>() else {
-            return Ok(None);
-        };
-        let is_new = part.rows.is_empty() && {
-            let offset = self.of.position.offset.int(&part.begin)?;
-            reader.borrow().next_offset <= offset
-        };
-        let readable = !slots.reading.is_true(opened)?
-            && !slots.released.is_true(opened)?
-            && (is_new || slots.taken.get(opened)?.len()? == 0)
-            && chunks.error.is_none(&chunk)?
-            && chunks.base.is(&chunk, &part.base)?;
-        Ok(readable.then_some((chunk, reader)))
-    }
-
-    /// Counts the new size of a chunk; 0 releases it.
-    fn recount(
-        &self,
-        state: &Bound<'py, PyAny>,
-        chunk: &Bound<'py, PyAny>,
-        size: i64,
-    ) -> PyResult<()> {
-        let (chunks, size_now) = (&self.queue.get().chunk, size.into_pyobject(state.py())?);
-        let freed = chunks.counted_bytes.int(chunk)? - size;
-        self.release(state, freed)?;
-        chunks.counted_bytes.set(chunk, size_now)
-    }
-
     /// Counts bytes of a partition as released.
     fn release(&self, state: &Bound<'py, PyAny>, freed: i64) -> PyResult<()> {
         // Invariant: the partition first; a standing fetch that waits for room checks both.
         state.cast::<FetchProgress>()?.get().0.released_bytes.fetch_add(freed, SeqCst);
         self.queue.get().release(freed);
         Ok(())
-    }
-
-    /// Returns the chunk with what is needed of it, unless Python must look at it.
-    fn look(&self, chunk: Opened, assigned: &Bound<'py, PyDict>) -> PyResult<Option<Next<'py>>> {
-        let py = self.collector.py();
-        let (state, fetched_from, reader, counted) = match &chunk {
-            Opened::Begun { origin, reader, size } => {
-                let Origin { state, base, .. } = &**origin;
-                let of = |each: &Py<PyAny>| each.bind(py).clone();
-                (of(state), of(base), reader.bind(py).clone(), *size)
-            }
-            Opened::Chunk(chunk) => {
-                let (chunks, chunk) = (&self.queue.get().chunk, chunk.bind(py));
-                let (state, base) = (chunks.partition.get(chunk)?, chunks.base.get(chunk)?);
-                match chunks.reader.get(chunk)?.cast_into() {
-                    Ok(reader) if chunks.error.is_none(chunk)? => {
-                        (state, base, reader, chunks.counted_bytes.int(chunk)?)
-                    }
-                    _ => return Ok(None),
-                }
-            }
-        };
-        let begin = self.place(&state, &fetched_from, assigned)?;
-        let base = fetched_from;
-        Ok(begin.map(|begin| Next { chunk, reader, counted, state, base, begin }))
     }
 
     /// The position of a partition, if what was fetched from a base may be returned now.
@@ -718,84 +428,6 @@ impl<'py> Source<'_, 'py> {
             return Ok(None);
         }
         self.of.position(state, &base)
-    }
-
-    /// Reads the records of a chunk; returns false if there is no room, or Python must go on.
-    fn read(&self, next: Next<'py>, filling: &mut Filling<'py>) -> PyResult<bool> {
-        let Filling { parts, room, released } = filling;
-        let Next { chunk, reader: found, counted, state, base, begin } = next;
-        let (py, queue) = (state.py(), self.queue.get());
-        let mut reader = found.borrow_mut();
-        let (start, before) = (reader.next_offset, reader.taken_bytes);
-        let Some(records) = take(py, &mut reader, room)? else { return Ok(false) };
-        let rows = records.fresh_rows(py)?;
-        let fits = room.add(rows.len(), (reader.taken_bytes - before) as i64);
-        drop(reader);
-        // Invariant: it is kept before it is removed, and before a deserializer may be interrupted.
-        queue.taken.with(py, |taken| {
-            let (state, rows) = (state.clone().unbind(), Arc::clone(&rows));
-            taken.push_back(Taken { chunk, state, start, rows, counted, consumed: None });
-        });
-        queue.drop_first();
-        let values = if fits { self.values(&rows)? } else { None };
-        let Some(values) = values else {
-            return Ok(false);
-        };
-        let reader = found.borrow();
-        let whole = reader.exhausted;
-        let size = if whole { 0 } else { (reader.size_bytes() + CHUNK_BYTES) as i64 };
-        queue.taken.with(py, |taken| {
-            if let Some(last) = taken.back_mut() {
-                last.counted = size;
-            }
-        });
-        self.release(&state, counted - size)?;
-        if whole {
-            *released = true;
-        } else {
-            room.records = 0; // its next record does not fit, and precedes those of other chunks
-        }
-        let at = (reader.next_offset, reader.leader_epoch);
-        match parts.iter_mut().find(|part| part.state.is(&state)) {
-            Some(part) => {
-                part.values.extend(values);
-                part.rows.push(rows);
-                part.at = at;
-            }
-            None => {
-                let rows = vec![rows];
-                parts.push(Part { state, base, begin, rows, values, at, last: None });
-            }
-        }
-        Ok(true)
-    }
-
-    /// Opens the chunks that were taken, but for those whose records were returned.
-    fn open_taken(&self) -> PyResult<()> {
-        let (queue, py) = (self.queue.get(), self.collector.py());
-        let returned = self.is_published()?;
-        while let Some(taken) = queue.taken.with(py, VecDeque::pop_front) {
-            let consumed = self.of.partition.consumed.get(taken.state.bind(py))?;
-            if !(returned && taken.consumed.as_ref().is_some_and(|made| made.is(&consumed)))
-                && let Err(error) = self.open(&taken)
-            {
-                queue.taken.with(py, |all| all.push_front(taken));
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn open(&self, taken: &Taken) -> PyResult<()> {
-        let (slots, py) = (&self.of.opened, self.collector.py());
-        let chunk = self.queue.get().chunk_of(py, &taken.chunk)?.into_bound(py);
-        self.queue.get().chunk.counted_bytes.set(&chunk, taken.counted)?;
-        let records = Bound::new(py, Records::of(Arc::clone(&taken.rows)))?;
-        let opened = self.opened(chunk)?;
-        slots.taken.set(&opened, PyList::new(py, [records])?)?;
-        slots.released.set(&opened, taken.counted == 0)?;
-        slots._start.set(&opened, taken.start)?;
-        self.chunks_of(taken.state.bind(py))?.append(opened)
     }
 
     /// Whether nothing but records is to be looked at.
@@ -839,12 +471,6 @@ impl<'py> Source<'_, 'py> {
         Ok(self.queue.get().is_empty() && self.open.is_empty())
     }
 
-    /// Whether chunks are open, and the last collection has read none of them to its end.
-    pub fn is_inside_chunk(&self) -> PyResult<bool> {
-        let finished = self.of.collector._finished.get(&self.collector)?;
-        Ok(!self.open.is_empty() && finished.cast::<PyList>()?.is_empty())
-    }
-
     /// Whether the last collection was returned, and none is under way.
     pub fn is_published(&self) -> PyResult<bool> {
         let publication = self.of.collector.publication.get(&self.collector)?;
@@ -864,33 +490,6 @@ impl<'py> Source<'_, 'py> {
 
     fn starved(&self) -> PyResult<bool> {
         self.of.buffer.starved.is_true(&self.buffer)
-    }
-
-    /// Drops the chunks that the last collection has returned; returns false if it was interrupted,
-    /// and chunks are open.
-    pub fn drop_returned(&self) -> PyResult<bool> {
-        self.open_taken()?;
-        if self.open.is_empty() {
-            return Ok(true);
-        }
-        if !self.is_published()? {
-            return Ok(false);
-        }
-        // What Python has collected.
-        let finished = self.of.collector._finished.get(&self.collector)?;
-        for each in finished.cast::<PyList>()? {
-            let (state, handed, last): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =
-                each.extract()?;
-            // Invariant: nothing was added; see `FetchCollector._begin`.
-            if self.of.partition.consumed.is(&state, &handed)?
-                && let Some(chunks) = self.open.get_item(&state)?
-                && chunks.cast::<PyList>()?.iter().next_back().is_some_and(|chunk| chunk.is(&last))
-            {
-                self.open.as_any().del_item(&state)?;
-            }
-        }
-        self.of.collector._finished.set(&self.collector, PyList::empty(self.collector.py()))?;
-        Ok(true)
     }
 }
 
