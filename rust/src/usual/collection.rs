@@ -369,15 +369,13 @@ impl<'py> Source<'_, 'py> {
         let (collector, slots) = (&self.collector, &self.of.collector);
         self.wake_for_moved()?;
         slots.moved.set(collector, &made.moved)?;
-        let assigned =
-            self.of.subscription.assigned.get(&self.subscription)?.cast_into::<PyDict>()?;
         let bytes = slots.max_bytes.get(collector)?.extract()?;
         let room = Room { records: max_records, bytes, empty: true };
         let mut filling = Filling { parts: Vec::new(), room, released: false };
         let filled = if self.open.is_empty() {
-            self.fill_from_queue(made, &mut filling, &assigned)
+            self.fill_from_queue(made, &mut filling)
         } else {
-            self.fill_from_open(made, &mut filling, &assigned)
+            self.fill_from_open(made, &mut filling)
         };
         // Also if it was interrupted. The thread may have found the buffer full meanwhile.
         if filling.released && self.starved()? {
@@ -410,7 +408,6 @@ impl<'py> Source<'_, 'py> {
         &self,
         made: &mut Collected<'py>,
         filling: &mut Filling<'py>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<bool> {
         let (py, queue) = (self.collector.py(), self.queue.get());
         let mut usual = true;
@@ -418,7 +415,7 @@ impl<'py> Source<'_, 'py> {
             && filling.room.records > 0
             && let Some(opened) = queue.look(py)?
         {
-            usual = match self.look(opened, assigned)? {
+            usual = match self.look(opened)? {
                 Some(next) => self.read(next, filling)?,
                 None => false,
             };
@@ -434,7 +431,7 @@ impl<'py> Source<'_, 'py> {
         if !usual || queue.taken.with(py, |taken| taken.iter().any(|each| each.counted != 0)) {
             self.open_taken()?;
         }
-        if filling.room.records == 0 && assigned.len() > 1 && !queue.is_empty() {
+        if filling.room.records == 0 && self.assigned()?.len() > 1 && !queue.is_empty() {
             // What is left comes before these.
             self.open_taken()?;
             self.open_queue()?;
@@ -449,7 +446,6 @@ impl<'py> Source<'_, 'py> {
         &self,
         made: &mut Collected<'py>,
         filling: &mut Filling<'py>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<bool> {
         self.open_queue()?;
         let mut usual = true;
@@ -457,7 +453,7 @@ impl<'py> Source<'_, 'py> {
             if !usual || filling.room.records == 0 {
                 break;
             }
-            usual = match self.next_open(state?, assigned)? {
+            usual = match self.next_open(state?)? {
                 Some((chunks, part)) => self.read_open(&chunks, part, filling)?,
                 None => false,
             };
@@ -532,13 +528,12 @@ impl<'py> Source<'_, 'py> {
     fn next_open(
         &self,
         state: Bound<'py, PyAny>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<Option<(Bound<'py, PyList>, Part<'py>)>> {
         let slots = &self.of.opened;
         let chunks = self.chunks_of(&state)?;
         let Some(first) = chunks.iter().next() else { return Ok(None) };
         let base = self.queue.get().chunk.base.get(&slots.chunk.get(&first)?)?;
-        let Some(begin) = self.place(&state, &base, assigned)? else { return Ok(None) };
+        let Some(begin) = self.place(&state, &base)? else { return Ok(None) };
         let offset = self.of.position.offset.int(&begin)?;
         while let Some(first) = chunks.iter().next()
             && slots.released.is_true(&first)?
@@ -669,7 +664,7 @@ impl<'py> Source<'_, 'py> {
     }
 
     /// Returns the chunk with what is needed of it, unless Python must look at it.
-    fn look(&self, chunk: Opened, assigned: &Bound<'py, PyDict>) -> PyResult<Option<Next<'py>>> {
+    fn look(&self, chunk: Opened) -> PyResult<Option<Next<'py>>> {
         let py = self.collector.py();
         let (state, fetched_from, reader, counted) = match &chunk {
             Opened::Begun { origin, reader, size } => {
@@ -688,7 +683,7 @@ impl<'py> Source<'_, 'py> {
                 }
             }
         };
-        let begin = self.place(&state, &fetched_from, assigned)?;
+        let begin = self.place(&state, &fetched_from)?;
         let base = fetched_from;
         Ok(begin.map(|begin| Next { chunk, reader, counted, state, base, begin }))
     }
@@ -698,7 +693,6 @@ impl<'py> Source<'_, 'py> {
         &self,
         state: &Bound<'py, PyAny>,
         fetched_from: &Bound<'py, PyAny>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (slots, py) = (&self.of.partition, self.collector.py());
         // Invariant: the state is read before the base.
@@ -713,7 +707,8 @@ impl<'py> Source<'_, 'py> {
         {
             return Ok(None);
         }
-        let found = assigned.get_item(slots.tp.get(state)?)?;
+        // Invariant: read each time; a deserializer or another thread may have replaced it.
+        let found = self.assigned()?.get_item(slots.tp.get(state)?)?;
         if !found.is_some_and(|found| found.is(state)) {
             return Ok(None);
         }
@@ -859,7 +854,11 @@ impl<'py> Source<'_, 'py> {
 
     /// Whether a partition is assigned.
     pub fn is_assigned(&self) -> PyResult<bool> {
-        Ok(self.of.subscription.assigned.get(&self.subscription)?.len()? > 0)
+        Ok(!self.assigned()?.is_empty())
+    }
+
+    fn assigned(&self) -> PyResult<Bound<'py, PyDict>> {
+        Ok(self.of.subscription.assigned.get(&self.subscription)?.cast_into()?)
     }
 
     fn starved(&self) -> PyResult<bool> {
