@@ -235,6 +235,27 @@ def reader() -> Iterator[Twin]:
         yield ready(simulation)
 
 
+@pytest.mark.parametrize("good", [0, 1, 4])
+def test_a_deserializer_that_fails_is_not_called_again_by_the_same_call(good: int) -> None:
+    """The call raises its error, or returns the records before it."""
+    calls = list[bytes]()
+
+    def deserialize(value: bytes) -> bytes:
+        calls.append(value)
+        if len(calls) == good + 1:
+            raise ValueError(value)
+        return value
+
+    with Simulation() as simulation:
+        reader = ready(simulation, count=3, value_deserializer=deserialize)
+        if good == 0:
+            with pytest.raises(RecordDeserializationError):
+                reader.poll(0)
+            assert len(calls) == 1
+        records: Any = reader.poll(0)
+        assert sum(map(len, records[0].values())) == (good or 9)
+
+
 def test_the_usual_calls_leave_nothing_in_memory(reader: Twin) -> None:
     kinds = Handed, Position, Publication
 

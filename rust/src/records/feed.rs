@@ -233,6 +233,9 @@ impl Feed {
         } else {
             row_source.maker.traverse(&visit)?;
         }
+        for returned in [&row_source.last, &row_source.before].into_iter().flatten() {
+            visit.call(&returned.record)?; // its value may know the consumer
+        }
         match &row_source.deserializers {
             Some(deserializers) => deserializers.traverse(&visit),
             None => Ok(()),

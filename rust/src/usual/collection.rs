@@ -143,6 +143,16 @@ struct Part<'py> {
     last: Option<Bound<'py, PyAny>>,
 }
 
+/// What deserializers have made of rows, up to the first failure.
+struct Values {
+    /// Empty if none are called.
+    made: Vec<Replaced>,
+    /// The rows that may be returned.
+    rows: Arc<Rows>,
+    /// The offset and the leader epoch of the record that cannot be deserialized.
+    failed_at: Option<(i64, i32)>,
+}
+
 impl Part<'_> {
     fn has_rows(&self) -> bool {
         self.rows.iter().any(|rows| !rows.is_empty())
@@ -359,15 +369,13 @@ impl<'py> Source<'_, 'py> {
         let (collector, slots) = (&self.collector, &self.of.collector);
         self.wake_for_moved()?;
         slots.moved.set(collector, &made.moved)?;
-        let assigned =
-            self.of.subscription.assigned.get(&self.subscription)?.cast_into::<PyDict>()?;
         let bytes = slots.max_bytes.get(collector)?.extract()?;
         let room = Room { records: max_records, bytes, empty: true };
         let mut filling = Filling { parts: Vec::new(), room, released: false };
         let filled = if self.open.is_empty() {
-            self.fill_from_queue(made, &mut filling, &assigned)
+            self.fill_from_queue(made, &mut filling)
         } else {
-            self.fill_from_open(made, &mut filling, &assigned)
+            self.fill_from_open(made, &mut filling)
         };
         // Also if it was interrupted. The thread may have found the buffer full meanwhile.
         if filling.released && self.starved()? {
@@ -408,7 +416,6 @@ impl<'py> Source<'_, 'py> {
         &self,
         state: &Bound<'py, PyAny>,
         fetched_from: &Bound<'py, PyAny>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (slots, py) = (&self.of.partition, self.collector.py());
         // Invariant: the state is read before the base.
@@ -423,7 +430,8 @@ impl<'py> Source<'_, 'py> {
         {
             return Ok(None);
         }
-        let found = assigned.get_item(slots.tp.get(state)?)?;
+        // Invariant: read each time; a deserializer or another thread may have replaced it.
+        let found = self.assigned()?.get_item(slots.tp.get(state)?)?;
         if !found.is_some_and(|found| found.is(state)) {
             return Ok(None);
         }
@@ -445,11 +453,11 @@ impl<'py> Source<'_, 'py> {
         Ok(slots.deserializing.is_true(&self.collector)? && !slots.raw.is_true(&self.collector)?)
     }
 
-    /// What deserializers make of rows, if they are called; None if one fails, and Python must call
-    /// it again.
-    fn values(&self, rows: &Rows) -> PyResult<Option<Vec<Replaced>>> {
+    /// Deserializes rows, as `_deserialize` of Python: up to the first failure, which is raised only
+    /// if no record of the call precedes it. None if it must wait.
+    fn values(&self, rows: &Arc<Rows>, first: bool) -> PyResult<Option<Values>> {
         if !self.deserializes()? {
-            return Ok(Some(Vec::new()));
+            return Ok(Some(Values { made: Vec::new(), rows: Arc::clone(rows), failed_at: None }));
         }
         let py = self.collector.py();
         let both = self.of.collector._deserializers.get(&self.collector)?;
@@ -457,8 +465,21 @@ impl<'py> Source<'_, 'py> {
             both.getattr(name)?.extract()
         };
         let (key, value) = (of(intern!(py, "_key"))?, of(intern!(py, "_value"))?);
-        let (values, failure) = deserialize_rows(py, rows, [&key, &value])?;
-        Ok(failure.is_none().then_some(values))
+        let (made, failure) = deserialize_rows(py, rows, [&key, &value])?;
+        let Some((origin, error)) = failure else {
+            return Ok(Some(Values { made, rows: Arc::clone(rows), failed_at: None }));
+        };
+        let count = made.len();
+        if count > 0 {
+            let failed_at = rows.place_of(count);
+            return Ok(Some(Values { made, rows: Arc::new(rows.part(0, count)), failed_at }));
+        }
+        if !first {
+            return Ok(None);
+        }
+        let record = Bound::new(py, Records::of(Arc::new(rows.part(0, 1))))?.get_item(0)?;
+        let error = both.call_method1(intern!(py, "error_of"), (origin, error, record))?;
+        Err(PyErr::from_value(error))
     }
 
     /// The count of changes.
@@ -485,7 +506,11 @@ impl<'py> Source<'_, 'py> {
 
     /// Whether a partition is assigned.
     pub fn is_assigned(&self) -> PyResult<bool> {
-        Ok(self.of.subscription.assigned.get(&self.subscription)?.len()? > 0)
+        Ok(!self.assigned()?.is_empty())
+    }
+
+    fn assigned(&self) -> PyResult<Bound<'py, PyDict>> {
+        Ok(self.of.subscription.assigned.get(&self.subscription)?.cast_into()?)
     }
 
     fn starved(&self) -> PyResult<bool> {

@@ -561,13 +561,13 @@ impl UsualReading {
         asked: Asked,
     ) -> PyResult<Outcome<'py>> {
         let py = source.collector.py();
+        let attention = self.polls_slots.attention.get(self.polls.bind(py))?;
         let full = source.queue.get().shared.held() >= self.limit_bytes;
         let drops = || source.collector.call_method0(intern!(py, "to_drop"))?.is_truthy();
         if !self.is_quiet(py)? || (full && drops()?) {
             return Ok(Outcome::Begun);
         }
         let added = source.queue.get().shared.added();
-        let attention = self.polls_slots.attention.get(self.polls.bind(py))?;
         let over = now_ms >= asked.until_ms;
         if over || !source.is_empty()? {
             if self.intercepts || !source.is_usual()? || !source.collect(made, asked.limit)? {

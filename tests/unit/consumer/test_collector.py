@@ -18,7 +18,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.runtime.native import native
 from tandem_kafka.state.fetch_buffer import FetchBuffer
 from tandem_kafka.state.partition import CommittedPosition, Position
-from tandem_kafka.types import OffsetAndMetadata, PositionStart
+from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
 from tests.unit.consumer.reading import A, B, C, Reading
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, ZSTD, Rec, batch
 
@@ -556,6 +556,26 @@ def test_reading_continues_when_the_deserializer_recovers() -> None:
         reading.collect()
     broken[0] = False
     assert reading.offsets() == {"a": [0, 1, 2]}
+    assert reading.buffer.held_bytes == 0
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("left", [[A], []])
+def test_a_deserializer_may_take_partitions_away(left: list[TopicPartition], opened: bool) -> None:
+    def deserialize(data: bytes | None) -> bytes | None:
+        if data == b"4":
+            reading.subscription.assign_by_user(left)
+        return data
+
+    reading = Reading(A, B, value_deserializer=deserialize)
+    for _ in range(2):
+        reading.collect()  # the positions are known: the next one is the usual case
+    reading.fetched(A, 0, 5)
+    reading.fetched(B, 0, 5, value=lambda _: b"x")
+    if opened:
+        assert [reading.offsets(1), reading.offsets(1)] == [{"a": [0]}, {"b": [0]}]
+    assert reading.offsets() == {"a": list(range(opened, 5))}
+    assert reading.offsets() == {}
     assert reading.buffer.held_bytes == 0
 
 

@@ -149,11 +149,22 @@ class Looping(Loop):
         return data
 
 
-def test_a_consumer_dropped_during_iteration_is_collected_too() -> None:
+class Returning(Looping):
+    """Is known to the records that it has returned."""
+
+    def deserialize(self, data: bytes) -> Any:
+        return self, data
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("kind", [Looping, Returning])
+def test_a_consumer_dropped_during_iteration_is_collected_too(
+    kind: type[Looping], count: int
+) -> None:
     require_implementation("native")
-    looping = Looping()
+    looping = kind()
     with using("native"):
-        assert next(looping).value == b"1"
+        assert [next(looping).offset for _ in range(count)] == list(range(count))
     reference = weakref.ref(looping)
     del looping
     gc.collect()

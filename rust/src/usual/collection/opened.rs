@@ -2,7 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyList;
 
 use crate::records::RecordReader;
 use crate::slots::bare;
@@ -16,7 +16,6 @@ impl<'py> Source<'_, 'py> {
         &self,
         made: &mut Collected<'py>,
         filling: &mut Filling<'py>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<bool> {
         self.open_queue()?;
         let mut usual = true;
@@ -24,7 +23,7 @@ impl<'py> Source<'_, 'py> {
             if !usual || filling.room.records == 0 {
                 break;
             }
-            usual = match self.next_open(state?, assigned)? {
+            usual = match self.next_open(state?)? {
                 Some((chunks, part)) => self.read_open(&chunks, part, filling)?,
                 None => false,
             };
@@ -99,13 +98,12 @@ impl<'py> Source<'_, 'py> {
     fn next_open(
         &self,
         state: Bound<'py, PyAny>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<Option<(Bound<'py, PyList>, Part<'py>)>> {
         let slots = &self.of.opened;
         let chunks = self.chunks_of(&state)?;
         let Some(first) = chunks.iter().next() else { return Ok(None) };
         let base = self.queue.get().chunk.base.get(&slots.chunk.get(&first)?)?;
-        let Some(begin) = self.place(&state, &base, assigned)? else { return Ok(None) };
+        let Some(begin) = self.place(&state, &base)? else { return Ok(None) };
         let offset = self.of.position.offset.int(&begin)?;
         while let Some(first) = chunks.iter().next()
             && slots.released.is_true(&first)?
@@ -163,14 +161,15 @@ impl<'py> Source<'_, 'py> {
                 break;
             }
             drop(reader);
-            let Some(values) = self.values(&rows)? else { break };
+            let first = parts.is_empty() && read == 0;
+            let Some(values) = self.values(&rows, first)? else { break };
             let reader = found.borrow();
             usual = true;
-            part.values.extend(values);
-            part.rows.push(rows);
-            part.at = (reader.next_offset, reader.leader_epoch);
+            part.values.extend(values.made);
+            part.rows.push(values.rows);
+            part.at = values.failed_at.unwrap_or((reader.next_offset, reader.leader_epoch));
             read += 1;
-            if reader.exhausted {
+            if reader.exhausted && values.failed_at.is_none() {
                 self.recount(&part.state, &chunk, 0)?;
                 slots.released.set(&opened, true)?;
                 *released = true;

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyList;
 
 use crate::records::{RecordReader, Records};
 use crate::standing::{CHUNK_BYTES, Opened, Origin, Taken};
-use crate::usual::collection::{Collected, Filling, Part, Source, take};
+use crate::usual::collection::{Collected, Filling, Part, Source, Values, take};
 
 /// A chunk that may be returned now.
 struct Next<'py> {
@@ -27,7 +27,6 @@ impl<'py> Source<'_, 'py> {
         &self,
         made: &mut Collected<'py>,
         filling: &mut Filling<'py>,
-        assigned: &Bound<'py, PyDict>,
     ) -> PyResult<bool> {
         let (py, queue) = (self.collector.py(), self.queue.get());
         let mut usual = true;
@@ -35,7 +34,7 @@ impl<'py> Source<'_, 'py> {
             && filling.room.records > 0
             && let Some(opened) = queue.look(py)?
         {
-            usual = match self.look(opened, assigned)? {
+            usual = match self.look(opened)? {
                 Some(next) => self.read(next, filling)?,
                 None => false,
             };
@@ -51,7 +50,7 @@ impl<'py> Source<'_, 'py> {
         if !usual || queue.taken.with(py, |taken| taken.iter().any(|each| each.counted != 0)) {
             self.open_taken()?;
         }
-        if filling.room.records == 0 && assigned.len() > 1 && !queue.is_empty() {
+        if filling.room.records == 0 && self.assigned()?.len() > 1 && !queue.is_empty() {
             // What is left comes before these.
             self.open_taken()?;
             self.open_queue()?;
@@ -61,7 +60,7 @@ impl<'py> Source<'_, 'py> {
     }
 
     /// Returns the chunk with what is needed of it, unless Python must look at it.
-    fn look(&self, chunk: Opened, assigned: &Bound<'py, PyDict>) -> PyResult<Option<Next<'py>>> {
+    fn look(&self, chunk: Opened) -> PyResult<Option<Next<'py>>> {
         let py = self.collector.py();
         let (state, fetched_from, reader, counted) = match &chunk {
             Opened::Begun { origin, reader, size } => {
@@ -80,7 +79,7 @@ impl<'py> Source<'_, 'py> {
                 }
             }
         };
-        let begin = self.place(&state, &fetched_from, assigned)?;
+        let begin = self.place(&state, &fetched_from)?;
         let base = fetched_from;
         Ok(begin.map(|begin| Next { chunk, reader, counted, state, base, begin }))
     }
@@ -102,12 +101,12 @@ impl<'py> Source<'_, 'py> {
             taken.push_back(Taken { chunk, state, start, rows, counted, consumed: None });
         });
         queue.drop_first();
-        let values = if fits { self.values(&rows)? } else { None };
+        let values = if fits { self.values(&rows, parts.is_empty())? } else { None };
         let Some(values) = values else {
             return Ok(false);
         };
         let reader = found.borrow();
-        let whole = reader.exhausted;
+        let whole = reader.exhausted && values.failed_at.is_none();
         let size = if whole { 0 } else { (reader.size_bytes() + CHUNK_BYTES) as i64 };
         queue.taken.with(py, |taken| {
             if let Some(last) = taken.back_mut() {
@@ -120,7 +119,8 @@ impl<'py> Source<'_, 'py> {
         } else {
             room.records = 0; // its next record does not fit, and precedes those of other chunks
         }
-        let at = (reader.next_offset, reader.leader_epoch);
+        let at = values.failed_at.unwrap_or((reader.next_offset, reader.leader_epoch));
+        let Values { made: values, rows, .. } = values;
         match parts.iter_mut().find(|part| part.state.is(&state)) {
             Some(part) => {
                 part.values.extend(values);
