@@ -89,7 +89,7 @@ def reader(simulation: Simulation, **options: Any) -> KafkaConsumer:
 
 
 def places() -> Any:
-    return takewhile(lambda at: at < 3_000, bytecodes(3))
+    return takewhile(lambda at: at < 3_000, bytecodes())
 
 
 def test_a_close_ends_a_loop_wherever_it_comes() -> None:
