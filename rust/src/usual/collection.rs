@@ -377,7 +377,7 @@ impl<'py> Source<'_, 'py> {
         } else {
             self.fill_from_open(made, &mut filling)
         };
-        // Also if it was interrupted. The thread may have found the buffer full meanwhile.
+        // Also after an interrupt. The network thread may have found the buffer full meanwhile.
         if filling.released && self.starved()? {
             self.wake_network()?;
         }

@@ -236,7 +236,7 @@ impl<'py> Source<'_, 'py> {
         if !self.is_published()? {
             return Ok(false);
         }
-        // What Python has collected.
+        // What was read to its end.
         let finished = self.of.collector._finished.get(&self.collector)?;
         for each in finished.cast::<PyList>()? {
             let (state, handed, last): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) =

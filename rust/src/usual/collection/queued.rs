@@ -21,6 +21,7 @@ struct Next<'py> {
     /// The position.
     begin: Bound<'py, PyAny>,
 }
+
 impl<'py> Source<'_, 'py> {
     /// Adds the chunks in the queue; returns false if Python must go on.
     pub(super) fn fill_from_queue(
