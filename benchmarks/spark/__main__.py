@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from benchmarks.spark.tables import (
     OURS,
     PARTITIONS,
     PROMPT,
+    ROWS,
     Tables,
     fill,
     session,
@@ -67,28 +68,28 @@ class Run:
         found = costs(self.tables.processors(), acts, rounds, warm_up=warm_up)
         self.report.costs(title, found, count)
 
-    def _large(self, title: str, act: Callable[[str, str], object], *, nothing: bool) -> None:
+    def _large(self, title: str, act: Callable[[str, str], object], floors: Sequence[str]) -> None:
         for size, count in self.counts.items():
-            names = [*sources(), NOTHING] if nothing else sources()
-            topic = f"records-of-{size}"
+            names = [*sources(), *floors]
+            topic = _topic(size)
             what = f"{count:,} records of {size} bytes, {title}"
             self._costs(what, _on(act, topic), names, count=count)
 
     def noop(self) -> None:
         """Read everything as a batch, and discard it."""
-        self._large("batch to noop", self.tables.noop, nothing=True)
+        self._large("batch to noop", self.tables.noop, [ROWS, NOTHING])
 
     def values(self) -> None:
         """Read the values of everything as a batch, and discard them."""
-        self._large("only the values, batch to noop", self.tables.values, nothing=False)
+        self._large("only the values, batch to noop", self.tables.values, [ROWS])
 
     def parquet(self) -> None:
         """Read everything as a batch, and write files."""
-        self._large("batch to Parquet", self.tables.parquet, nothing=False)
+        self._large("batch to Parquet", self.tables.parquet, [ROWS])
 
     def available_now(self) -> None:
         """Read everything as a stream that ends, and discard it."""
-        self._large("availableNow to noop", self.tables.available_now, nothing=True)
+        self._large("availableNow to noop", self.tables.available_now, [ROWS, NOTHING])
 
     def small(self) -> None:
         """Run small queries repeatedly."""
@@ -112,7 +113,7 @@ class Run:
         """Check the sizing model."""
         for size, count in self.counts.items():
             acts = {
-                n: partial(self.tables.noop, OURS, f"records-of-{size}", {"minPartitions": str(n)})
+                n: partial(self.tables.noop, OURS, _topic(size), {"minPartitions": str(n)})
                 for n in RANGES
             }
             found = costs(self.tables.processors(), acts, self.arguments.rounds)
@@ -135,7 +136,7 @@ class Run:
     def end_to_end(self) -> None:
         """Copy from Kafka through SQL to Kafka, each source with its own sink."""
         size = SIZES[0]
-        topic, count = f"records-of-{size}", self.counts[size]
+        topic, count = _topic(size), self.counts[size]
         for title, act in (("batch", self.tables.copy), ("stream", self.tables.copy_stream)):
             what = f"{count:,} records of {size} bytes, Kafka to SQL to Kafka, {title}"
             self._costs(what, _on(act, topic, "copies"), sources(), count=count)
@@ -173,6 +174,11 @@ class Run:
         subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
+def _topic(size: int) -> str:
+    """Return the name of the large topic with values of `size` bytes."""
+    return f"records-of-{size}"
+
+
 def _on(act: Callable[..., object], *topics: str) -> Callable[[str], object]:
     """Return a function that runs `act` with the name of a source and the topics."""
     return lambda name: act(name, *topics)
@@ -202,7 +208,7 @@ def _cold(arguments: argparse.Namespace) -> None:
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-cold-"))
     try:
         spark = session(folder, arguments.master, daemon=arguments.daemon)
-        print(Tables(spark, bootstrap, folder).count(source, topic))
+        print(Tables(spark, bootstrap, folder, {}).count(source, topic))
         spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -238,7 +244,7 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
             counts = {size: arguments.megabytes * 1_000_000 // size for size in SIZES}
             if _LARGE & set(arguments.only):
                 for size, count in counts.items():
-                    fill(kafka, f"records-of-{size}", count, size)
+                    fill(kafka, _topic(size), count, size)
             fill(kafka, "small", SMALL, 100)
             for topic in ("steady", "copies"):
                 kafka.admin.create_topic(topic, PARTITIONS)
@@ -250,7 +256,8 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
             )
             report.say("# Benchmarks of Spark\n")
             report.say(_heading(spark.version, arguments))
-            tables = Tables(spark, kafka.bootstrap(), folder)
+            sizes = {_topic(size): (count, size) for size, count in counts.items()}
+            tables = Tables(spark, kafka.bootstrap(), folder, sizes)
             run = Run(tables, kafka, report, arguments, counts)
             for name, work in WORK.items():
                 if name in arguments.only:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ __all__ = [
     "OURS",
     "PARTITIONS",
     "PROMPT",
+    "ROWS",
     "SOURCES",
     "Tables",
     "fill",
@@ -40,6 +41,8 @@ PROMPT = "connector, fetch.max.wait.ms=10"
 SOURCES_OF_LITTLE = {PROMPT: ("kafka", {"kafka.fetch.max.wait.ms": "10"})}
 #: The minimum cost of a Python source: it creates a few rows without a cluster.
 NOTHING = "a Python source that reads nothing"
+#: The cost of the rows themselves: it makes as many of the same size, also without a cluster.
+ROWS = "a Python source of the same rows, without Kafka"
 PARTITIONS = 4
 
 
@@ -51,10 +54,14 @@ def sources() -> list[str]:
 class Tables:
     """Reads, streams and writes the topics of one broker."""
 
-    def __init__(self, spark: Any, bootstrap: str, folder: Path) -> None:
+    def __init__(
+        self, spark: Any, bootstrap: str, folder: Path, sizes: Mapping[str, tuple[int, int]]
+    ) -> None:
         self.spark = spark
         self.bootstrap = bootstrap
         self._folder = folder
+        #: The number of records of a large topic, and the bytes of each.
+        self._sizes = sizes
         self._registered = False
 
     def processors(self) -> Processors:
@@ -70,7 +77,7 @@ class Tables:
         """Read the values of everything, and discard them."""
         # A Python source does not learn which columns a query needs; a schema says so.
         reader = self.spark.read
-        if SOURCES[source][0] == SOURCES[OURS][0]:
+        if source in {OURS, ROWS}:
             reader = reader.schema("value binary")
         rows = self.load(reader, source, topic).select("value")
         rows.write.format("noop").mode("overwrite").save()
@@ -116,9 +123,12 @@ class Tables:
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
     def load(self, reader: Any, source: str, topic: str, more: dict[str, str] | None = None) -> Any:
-        """Return the rows of a topic; the source that reads nothing ignores the topic."""
+        """Return the rows of a topic; the sources without a cluster do not read it."""
         if source == NOTHING:
-            return self._nothing(reader, more or {})
+            return self._made(reader, more or {})
+        if source == ROWS:
+            rows, size = self._sizes[topic]
+            return self._made(reader, {"rows": str(rows), "bytes": str(size)})
         name, options = (SOURCES | SOURCES_OF_LITTLE)[source]
         settings = {
             "kafka.bootstrap.servers": self.bootstrap,
@@ -129,7 +139,7 @@ class Tables:
         }
         return reader.format(name).options(**settings).load()
 
-    def _nothing(self, reader: Any, options: dict[str, str]) -> Any:
+    def _made(self, reader: Any, options: dict[str, str]) -> Any:
         from benchmarks.nothing import Nothing  # noqa: PLC0415 - needs pyspark
 
         # Register it once: after a second registration, Spark would fork new workers for it.
