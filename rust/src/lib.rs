@@ -11,7 +11,7 @@ pub mod frame;
 pub mod options;
 pub mod pool;
 pub mod records;
-pub mod run;
+pub mod runtime;
 pub mod slots;
 pub mod standing;
 pub mod transport;
@@ -40,7 +40,7 @@ mod _native {
         Accepting, Feed, Loop, RecordIterator, RecordReader, Records, deserialize,
     };
     #[pymodule_export]
-    use crate::run::run;
+    use crate::runtime::run;
     #[pymodule_export]
     use crate::standing::{ChunkQueue, FetchProgress, Notifier, StandingFetch};
     #[pymodule_export]

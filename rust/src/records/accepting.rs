@@ -6,19 +6,17 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
+use crate::runtime::{NANOS_PER_MS, ThisProcess};
 use crate::slots::slots;
 
 slots!(Run { _accepted, done, fed, forgotten, partition, renewed, sure_until_ms });
 slots!(Partition { lost, owner });
 slots!(Owner { _noticed, _pid, now_ns });
-slots!(Process { pid });
 
 /// `AcknowledgeType.ACCEPT`, and the token of the offset 0; see `state/locks.py`.
 const ACCEPT: i64 = 1;
 const FIRST_TOKEN: i64 = 1_000;
 const NEXT_OFFSET: i64 = 8;
-
-const NANOS: i64 = 1_000_000;
 
 /// The index of the offset in a record.
 const OFFSET: ffi::Py_ssize_t = 3;
@@ -28,8 +26,7 @@ struct Locks {
     run: Run,
     partition: Partition,
     owner: Owner,
-    process_slots: Process,
-    process: Py<PyAny>,
+    process: ThisProcess,
     not_fed: Py<PyAny>,
 }
 
@@ -55,14 +52,14 @@ impl Locks {
         else {
             return Ok(false);
         };
-        let usual = now_ns / NANOS < self.run.sure_until_ms.int(run)?
+        let usual = now_ns / NANOS_PER_MS < self.run.sure_until_ms.int(run)?
             && renewed.is_empty()
             && !self.partition.lost.is_true(&partition)?
             && !self.run.forgotten.is_true(run)?
             && self.run.fed.is(run, self.not_fed.bind(py))?
             && number >= self.run._accepted.int(run)?
             && self.owner._noticed.is_true(&owner)?
-            && self.process_slots.pid.is(self.process.bind(py), &self.owner._pid.get(&owner)?)?
+            && self.process.is(&self.owner._pid.get(&owner)?)?
             && done.get_item(offset)?.is_none();
         if usual {
             done.set_item(offset, (number + FIRST_TOKEN) * NEXT_OFFSET + ACCEPT)?;
@@ -110,8 +107,7 @@ impl Accepting {
             run: Run::of(run)?,
             partition: Partition::of(partition)?,
             owner: Owner::of(owner)?,
-            process_slots: Process::of(&process.get_type())?,
-            process: process.clone().unbind(),
+            process: ThisProcess::of(process)?,
             not_fed,
         };
         let _ = LOCKS.set(run.py(), locks); // once

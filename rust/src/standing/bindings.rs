@@ -184,7 +184,9 @@ pub struct GrantedTarget<'py> {
     #[pyo3(item(1))]
     base: Bound<'py, PyAny>,
     #[pyo3(item(2))]
-    topic: Bound<'py, PyString>,
+    topic: String,
+    #[pyo3(item(2))]
+    topic_object: Bound<'py, PyString>,
     #[pyo3(item(3))]
     topic_id: [u8; 16],
     #[pyo3(item(4))]
@@ -208,12 +210,12 @@ impl From<GrantedTarget<'_>> for Target {
         let origin = Origin {
             state: granted.state.unbind(),
             base: granted.base.unbind(),
-            topic: granted.topic.clone().unbind(),
+            topic: granted.topic_object.unbind(),
         };
         Target {
             progress: Arc::clone(&granted.progress.0),
             origin: Arc::new(origin),
-            topic: granted.topic.to_string(),
+            topic: granted.topic,
             topic_id: granted.topic_id,
             partition: granted.partition,
             leader_epoch: granted.leader_epoch,

@@ -18,7 +18,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use crate::records::{Function, RecordReader, Records, Replaced, Rows, deserialize_rows};
 use crate::slots::{Slot, bare, made_as, slots};
-use crate::standing::{ChunkQueue, FetchProgress};
+use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress};
 
 import_exception!(kafka.errors, KafkaError);
 
@@ -153,7 +153,33 @@ struct Values {
     failed_at: Option<(i64, i32)>,
 }
 
-impl Part<'_> {
+impl Values {
+    /// The bytes to count for what is left of the chunk; 0 if it was read to its end.
+    fn left(&self, reader: &RecordReader) -> i64 {
+        let whole = reader.exhausted && self.failed_at.is_none();
+        if whole { 0 } else { (reader.size_bytes() + CHUNK_BYTES) as i64 }
+    }
+}
+
+impl<'py> Part<'py> {
+    /// Nothing yet, of a position and the base that its records were fetched from.
+    fn of(
+        state: Bound<'py, PyAny>,
+        base: Bound<'py, PyAny>,
+        begin: Bound<'py, PyAny>,
+        offset: i64,
+    ) -> Self {
+        let (rows, values) = (Vec::new(), Vec::new());
+        Part { state, base, begin, rows, values, at: (offset, -1), last: None }
+    }
+
+    /// Adds what a reader has given.
+    fn add(&mut self, values: Values, reader: &RecordReader) {
+        self.at = values.failed_at.unwrap_or((reader.next_offset, reader.leader_epoch));
+        self.values.extend(values.made);
+        self.rows.push(values.rows);
+    }
+
     fn has_rows(&self) -> bool {
         self.rows.iter().any(|rows| !rows.is_empty())
     }
@@ -456,8 +482,9 @@ impl<'py> Source<'_, 'py> {
     /// Deserializes rows, as `_deserialize` of Python: up to the first failure, which is raised only
     /// if no record of the call precedes it. None if it must wait.
     fn values(&self, rows: &Arc<Rows>, first: bool) -> PyResult<Option<Values>> {
+        let whole = |made| Ok(Some(Values { made, rows: Arc::clone(rows), failed_at: None }));
         if !self.deserializes()? {
-            return Ok(Some(Values { made: Vec::new(), rows: Arc::clone(rows), failed_at: None }));
+            return whole(Vec::new());
         }
         let py = self.collector.py();
         let both = self.of.collector._deserializers.get(&self.collector)?;
@@ -466,9 +493,7 @@ impl<'py> Source<'_, 'py> {
         };
         let (key, value) = (of(intern!(py, "_key"))?, of(intern!(py, "_value"))?);
         let (made, failure) = deserialize_rows(py, rows, [&key, &value])?;
-        let Some((origin, error)) = failure else {
-            return Ok(Some(Values { made, rows: Arc::clone(rows), failed_at: None }));
-        };
+        let Some((origin, error)) = failure else { return whole(made) };
         let count = made.len();
         if count > 0 {
             let failed_at = rows.place_of(count);

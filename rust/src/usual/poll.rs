@@ -13,14 +13,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyType};
 
 use crate::records::Feed;
-use crate::run::run;
+use crate::runtime::{NANOS_PER_MS, ThisProcess, run};
 use crate::slots::{bare, slots};
 use crate::standing::Notifier;
 use crate::usual::collection::{Collected, Returned, Source, UsualCase};
 
 import_exception!(kafka.errors, KafkaError);
 
-const NANOS_PER_MS: i64 = 1_000_000;
 /// As in events/completable.py.
 const NO_DEADLINE_MS: i64 = 1 << 62;
 /// Longer than any wait, as `ENDLESS_MS` in reading.py.
@@ -30,7 +29,6 @@ slots!(Commits { auto_commit_ms });
 slots!(Core { closed, reader });
 slots!(Holding { release });
 slots!(Owner { _lock });
-slots!(Process { pid });
 slots!(Iterated { state, handed, base, feed, version, _cached });
 slots!(Measured { polled_ms, idle_ms, due_ms, note_poll, note_records });
 slots!(Poller { _answered, _quiet_changes, _looking });
@@ -47,7 +45,6 @@ pub struct UsualReading {
     /// None for tasks.
     owner_slots: Option<Owner>,
     tasks: Option<tasks::Tasks>,
-    process_slots: Process,
     iterated_slots: Iterated,
     measured_slots: Measured,
     poller_slots: Poller,
@@ -59,7 +56,7 @@ pub struct UsualReading {
     measured: Py<PyAny>,
     poller: Py<PyAny>,
     polls: Py<PyAny>,
-    process: Py<PyAny>,
+    process: ThisProcess,
     pid: Py<PyAny>,
     owner: Py<PyAny>,
     /// What iteration has collected and not returned.
@@ -209,7 +206,6 @@ impl UsualReading {
             holding_slots: Holding::of(holding)?,
             owner_slots,
             tasks,
-            process_slots: Process::of(&process.get_type())?,
             iterated_slots: Iterated::of(iterated)?,
             measured_slots: Measured::of(&measured.bind(py).get_type())?,
             poller_slots: Poller::of(&poller.get_type())?,
@@ -221,7 +217,7 @@ impl UsualReading {
             measured,
             poller: poller.clone().unbind(),
             polls,
-            process: process.clone().unbind(),
+            process: ThisProcess::of(process)?,
             pid: of(process, "pid")?,
             owner,
             runs,
@@ -249,7 +245,7 @@ impl UsualReading {
             &self.measured,
             &self.poller,
             &self.polls,
-            &self.process,
+            self.process.object(),
             &self.pid,
             &self.owner,
             &self.runs,
@@ -385,7 +381,7 @@ impl UsualReading {
             && self.core_slots.reader.is_none(core)?
             && !self.core_slots.closed.is_true(core)?
             && !self.poller_slots._looking.is_true(self.poller.bind(py))?
-            && self.process_slots.pid.is(self.process.bind(py), self.pid.bind(py))?)
+            && self.process.is(self.pid.bind(py))?)
     }
 
     /// Whether Python must begin an automatic commit.

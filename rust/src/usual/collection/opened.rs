@@ -6,7 +6,6 @@ use pyo3::types::PyList;
 
 use crate::records::RecordReader;
 use crate::slots::bare;
-use crate::standing::CHUNK_BYTES;
 use crate::usual::collection::{Collected, Filling, Part, Source, take};
 
 impl<'py> Source<'_, 'py> {
@@ -118,15 +117,7 @@ impl<'py> Source<'_, 'py> {
             }
             chunks.del_item(0)?;
         }
-        let part = Part {
-            state,
-            base,
-            begin,
-            rows: Vec::new(),
-            values: Vec::new(),
-            at: (offset, -1),
-            last: None,
-        };
+        let part = Part::of(state, base, begin, offset);
         Ok(Some((chunks, part)))
     }
 
@@ -164,18 +155,16 @@ impl<'py> Source<'_, 'py> {
             let first = parts.is_empty() && read == 0;
             let Some(values) = self.values(&rows, first)? else { break };
             let reader = found.borrow();
+            let left = values.left(&reader);
             usual = true;
-            part.values.extend(values.made);
-            part.rows.push(values.rows);
-            part.at = values.failed_at.unwrap_or((reader.next_offset, reader.leader_epoch));
+            part.add(values, &reader);
             read += 1;
-            if reader.exhausted && values.failed_at.is_none() {
-                self.recount(&part.state, &chunk, 0)?;
+            self.recount(&part.state, &chunk, left)?;
+            if left == 0 {
                 slots.released.set(&opened, true)?;
                 *released = true;
                 whole += 1;
             } else {
-                self.recount(&part.state, &chunk, (reader.size_bytes() + CHUNK_BYTES) as i64)?;
                 room.records = 0; // its next record does not fit
             }
             if whole == chunks.len() {

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::records::{RecordReader, Records};
-use crate::standing::{CHUNK_BYTES, Opened, Origin, Taken};
-use crate::usual::collection::{Collected, Filling, Part, Source, Values, take};
+use crate::standing::{Opened, Origin, Taken};
+use crate::usual::collection::{Collected, Filling, Part, Source, take};
 
 /// A chunk that may be returned now.
 struct Next<'py> {
@@ -48,12 +48,13 @@ impl<'py> Source<'_, 'py> {
                 }
             });
         }
-        if !usual || queue.taken.with(py, |taken| taken.iter().any(|each| each.counted != 0)) {
+        // What is left of the chunks that were taken comes before these.
+        let others = filling.room.records == 0 && self.assigned()?.len() > 1 && !queue.is_empty();
+        let is_left = |taken: &mut VecDeque<Taken>| taken.iter().any(|each| each.counted != 0);
+        if !usual || others || queue.taken.with(py, is_left) {
             self.open_taken()?;
         }
-        if filling.room.records == 0 && self.assigned()?.len() > 1 && !queue.is_empty() {
-            // What is left comes before these.
-            self.open_taken()?;
+        if others {
             self.open_queue()?;
             self.serve_last(&filling.parts)?;
         }
@@ -107,32 +108,24 @@ impl<'py> Source<'_, 'py> {
             return Ok(false);
         };
         let reader = found.borrow();
-        let whole = reader.exhausted && values.failed_at.is_none();
-        let size = if whole { 0 } else { (reader.size_bytes() + CHUNK_BYTES) as i64 };
+        let left = values.left(&reader);
         queue.taken.with(py, |taken| {
             if let Some(last) = taken.back_mut() {
-                last.counted = size;
+                last.counted = left;
             }
         });
-        self.release(&state, counted - size)?;
-        if whole {
+        self.release(&state, counted - left)?;
+        if left == 0 {
             *released = true;
         } else {
             room.records = 0; // its next record does not fit, and precedes those of other chunks
         }
-        let at = values.failed_at.unwrap_or((reader.next_offset, reader.leader_epoch));
-        let Values { made: values, rows, .. } = values;
-        match parts.iter_mut().find(|part| part.state.is(&state)) {
-            Some(part) => {
-                part.values.extend(values);
-                part.rows.push(rows);
-                part.at = at;
-            }
-            None => {
-                let rows = vec![rows];
-                parts.push(Part { state, base, begin, rows, values, at, last: None });
-            }
-        }
+        let known = parts.iter().position(|part| part.state.is(&state));
+        let at = known.unwrap_or_else(|| {
+            parts.push(Part::of(state, base, begin, start));
+            parts.len() - 1
+        });
+        parts[at].add(values, &reader);
         Ok(true)
     }
 

@@ -1,8 +1,36 @@
-//! Runs a coroutine that does not suspend.
+//! What calls need to know of the process: its coroutines, its clock, and whether it was forked.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+
+use crate::slots::slots;
+
+/// Of a clock that counts nanoseconds.
+pub const NANOS_PER_MS: i64 = 1_000_000;
+
+slots!(Process { pid });
+
+/// What knows the id of this process; a fork changes it.
+pub struct ThisProcess {
+    slots: Process,
+    object: Py<PyAny>,
+}
+
+impl ThisProcess {
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(ThisProcess { slots: Process::of(&object.get_type())?, object: object.clone().unbind() })
+    }
+
+    pub fn object(&self) -> &Py<PyAny> {
+        &self.object
+    }
+
+    /// Whether this is the object of its id.
+    pub fn is(&self, pid: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.slots.pid.is(self.object.bind(pid.py()), pid)
+    }
+}
 
 /// Runs a coroutine that blocks instead of suspending, and returns its result; see `callers.run`.
 #[pyfunction]
