@@ -4,6 +4,7 @@
 //! objects; `open_taken` makes the objects that Python leaves behind
 //! (`consumer/reading/fetch_collector.py`), so that it may continue at any time.
 
+mod filling;
 mod opened;
 mod queued;
 
@@ -11,16 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use pyo3::PyTypeInfo;
-use pyo3::import_exception;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
-use crate::records::{Function, RecordReader, Records, Replaced, Rows, deserialize_rows};
+use crate::records::{Function, Records, Rows, deserialize_rows};
 use crate::slots::{Slot, bare, made_as, slots};
-use crate::standing::{CHUNK_BYTES, ChunkQueue, FetchProgress};
-
-import_exception!(kafka.errors, KafkaError);
+use crate::standing::{ChunkQueue, FetchProgress};
+use crate::usual::collection::filling::{Filling, Part, Room, Values};
 
 slots!(Batch { next_offsets, starts });
 slots!(Buffer { queue, starved });
@@ -98,91 +97,6 @@ pub struct Returned<'py> {
     /// The number of records behind it, if it is known.
     pub lag: Option<i64>,
     pub records: Bound<'py, Records>,
-}
-
-/// What may still be added, as `Room` of `opened_chunk.py`.
-struct Room {
-    records: usize,
-    bytes: i64,
-    empty: bool,
-}
-
-impl Room {
-    fn add(&mut self, count: usize, size: i64) -> bool {
-        let left = self.bytes - size;
-        if left < 0 && !self.empty {
-            self.records = 0;
-            return false;
-        }
-        self.bytes = left;
-        self.records = if left > 0 { self.records - count } else { 0 };
-        self.empty &= count == 0;
-        true
-    }
-}
-
-/// What a collection has read so far.
-struct Filling<'py> {
-    parts: Vec<Part<'py>>,
-    room: Room,
-    /// Whether a chunk was read to its end.
-    released: bool,
-}
-
-/// What a collection has read of a partition.
-struct Part<'py> {
-    state: Bound<'py, PyAny>,
-    base: Bound<'py, PyAny>,
-    begin: Bound<'py, PyAny>,
-    rows: Vec<Arc<Rows>>,
-    /// What deserializers have made of them, if they are called.
-    values: Vec<Replaced>,
-    /// The offset and the leader epoch of the position after them.
-    at: (i64, i32),
-    /// The last of its open chunks, if all were read to the end.
-    last: Option<Bound<'py, PyAny>>,
-}
-
-/// What deserializers have made of rows, up to the first failure.
-struct Values {
-    /// Empty if none are called.
-    made: Vec<Replaced>,
-    /// The rows that may be returned.
-    rows: Arc<Rows>,
-    /// The offset and the leader epoch of the record that cannot be deserialized.
-    failed_at: Option<(i64, i32)>,
-}
-
-impl Values {
-    /// The bytes to count for what is left of the chunk; 0 if it was read to its end.
-    fn left(&self, reader: &RecordReader) -> i64 {
-        let whole = reader.exhausted && self.failed_at.is_none();
-        if whole { 0 } else { (reader.size_bytes() + CHUNK_BYTES) as i64 }
-    }
-}
-
-impl<'py> Part<'py> {
-    /// Nothing yet, of a position and the base that its records were fetched from.
-    fn of(
-        state: Bound<'py, PyAny>,
-        base: Bound<'py, PyAny>,
-        begin: Bound<'py, PyAny>,
-        offset: i64,
-    ) -> Self {
-        let (rows, values) = (Vec::new(), Vec::new());
-        Part { state, base, begin, rows, values, at: (offset, -1), last: None }
-    }
-
-    /// Adds what a reader has given.
-    fn add(&mut self, values: Values, reader: &RecordReader) {
-        self.at = values.failed_at.unwrap_or((reader.next_offset, reader.leader_epoch));
-        self.values.extend(values.made);
-        self.rows.push(values.rows);
-    }
-
-    fn has_rows(&self) -> bool {
-        self.rows.iter().any(|rows| !rows.is_empty())
-    }
 }
 
 #[pymethods]
@@ -309,7 +223,7 @@ impl UsualCase {
         let at = bare(self.position.kind.bind(py))?;
         self.position.offset.set(&at, offset)?;
         self.position.leader_epoch.set(&at, epoch)?;
-        let consumed = if let Some(rows) = joined(&part.rows) {
+        let consumed = if let Some(rows) = part.joined() {
             let slots = &self.handed;
             let handed = bare(slots.kind.bind(py))?;
             slots.base.set(&handed, base)?;
@@ -541,29 +455,4 @@ impl<'py> Source<'_, 'py> {
     fn starved(&self) -> PyResult<bool> {
         self.of.buffer.starved.is_true(&self.buffer)
     }
-}
-
-/// Takes the records that fit. None if they cannot be read: the reader has not moved, and Python
-/// meets the error again.
-fn take(py: Python<'_>, reader: &mut RecordReader, room: &Room) -> PyResult<Option<Records>> {
-    match reader.take(py, room.records, usize::try_from(room.bytes).ok()) {
-        // A signal handler may have raised another one.
-        Err(error) if error.is_instance_of::<KafkaError>(py) => Ok(None),
-        taken => taken.map(Some),
-    }
-}
-
-/// The rows of several chunks; None if there are no rows.
-fn joined(parts: &[Arc<Rows>]) -> Option<Arc<Rows>> {
-    let mut filled = parts.iter().filter(|rows| !rows.is_empty());
-    let first = filled.next()?;
-    let mut rest = filled.peekable();
-    if rest.peek().is_none() {
-        return Some(Arc::clone(first));
-    }
-    let mut whole = Rows::empty(Arc::clone(&first.owner));
-    for rows in std::iter::once(first).chain(rest) {
-        rows.pieces.iter().for_each(|piece| whole.push(piece.clone()));
-    }
-    Some(Arc::new(whole))
 }

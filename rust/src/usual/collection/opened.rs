@@ -6,7 +6,8 @@ use pyo3::types::PyList;
 
 use crate::records::RecordReader;
 use crate::slots::bare;
-use crate::usual::collection::{Collected, Filling, Part, Source, take};
+use crate::usual::collection::filling::{Filling, Part, take};
+use crate::usual::collection::{Collected, Source};
 
 impl<'py> Source<'_, 'py> {
     /// Goes on with the chunks that are open, the partitions in turn, as `collect` of Python;
@@ -128,11 +129,10 @@ impl<'py> Source<'_, 'py> {
         mut part: Part<'py>,
         filling: &mut Filling<'py>,
     ) -> PyResult<bool> {
-        let Filling { parts, room, released } = filling;
         let (slots, py) = (&self.of.opened, self.collector.py());
         let (mut usual, mut read, mut whole) = (true, 0, 0);
         while usual
-            && room.records > 0
+            && filling.room.records > 0
             && let Ok(opened) = chunks.get_item(read)
         {
             usual = false; // unless this chunk is read
@@ -140,19 +140,19 @@ impl<'py> Source<'_, 'py> {
             let mut reader = found.borrow_mut();
             let before = reader.taken_bytes;
             slots.reading.set(&opened, true)?;
-            let Some(records) = take(py, &mut reader, room)? else {
+            let Some(records) = take(py, &mut reader, &filling.room)? else {
                 slots.reading.set(&opened, false)?;
                 break;
             };
             let rows = records.fresh_rows(py)?;
             slots.taken.set(&opened, PyList::new(py, [Bound::new(py, records)?])?)?;
             slots.reading.set(&opened, false)?;
-            if !room.add(rows.len(), (reader.taken_bytes - before) as i64) {
+            if !filling.room.add(rows.len(), (reader.taken_bytes - before) as i64) {
                 usual = true;
                 break;
             }
             drop(reader);
-            let first = parts.is_empty() && read == 0;
+            let first = filling.parts.is_empty() && read == 0;
             let Some(values) = self.values(&rows, first)? else { break };
             let reader = found.borrow();
             let left = values.left(&reader);
@@ -160,19 +160,17 @@ impl<'py> Source<'_, 'py> {
             part.add(values, &reader);
             read += 1;
             self.recount(&part.state, &chunk, left)?;
+            filling.note(left);
             if left == 0 {
                 slots.released.set(&opened, true)?;
-                *released = true;
                 whole += 1;
-            } else {
-                room.records = 0; // its next record does not fit
             }
             if whole == chunks.len() {
                 part.last = Some(opened);
             }
         }
         if read > 0 {
-            parts.push(part);
+            filling.parts.push(part);
         }
         Ok(usual)
     }

@@ -8,7 +8,8 @@ use pyo3::types::PyList;
 
 use crate::records::{RecordReader, Records};
 use crate::standing::{Opened, Origin, Taken};
-use crate::usual::collection::{Collected, Filling, Part, Source, take};
+use crate::usual::collection::filling::{Filling, Part, take};
+use crate::usual::collection::{Collected, Source};
 
 /// A chunk that may be returned now.
 struct Next<'py> {
@@ -88,14 +89,13 @@ impl<'py> Source<'_, 'py> {
 
     /// Reads the records of a chunk; returns false if there is no room, or Python must go on.
     fn read(&self, next: Next<'py>, filling: &mut Filling<'py>) -> PyResult<bool> {
-        let Filling { parts, room, released } = filling;
         let Next { chunk, reader: found, counted, state, base, begin } = next;
         let (py, queue) = (state.py(), self.queue.get());
         let mut reader = found.borrow_mut();
         let (start, before) = (reader.next_offset, reader.taken_bytes);
-        let Some(records) = take(py, &mut reader, room)? else { return Ok(false) };
+        let Some(records) = take(py, &mut reader, &filling.room)? else { return Ok(false) };
         let rows = records.fresh_rows(py)?;
-        let fits = room.add(rows.len(), (reader.taken_bytes - before) as i64);
+        let fits = filling.room.add(rows.len(), (reader.taken_bytes - before) as i64);
         drop(reader);
         // Invariant: it is kept before it is removed, and before a deserializer may be interrupted.
         queue.taken.with(py, |taken| {
@@ -103,7 +103,7 @@ impl<'py> Source<'_, 'py> {
             taken.push_back(Taken { chunk, state, start, rows, counted, consumed: None });
         });
         queue.drop_first();
-        let values = if fits { self.values(&rows, parts.is_empty())? } else { None };
+        let values = if fits { self.values(&rows, filling.parts.is_empty())? } else { None };
         let Some(values) = values else {
             return Ok(false);
         };
@@ -115,11 +115,8 @@ impl<'py> Source<'_, 'py> {
             }
         });
         self.release(&state, counted - left)?;
-        if left == 0 {
-            *released = true;
-        } else {
-            room.records = 0; // its next record does not fit, and precedes those of other chunks
-        }
+        filling.note(left);
+        let parts = &mut filling.parts;
         let known = parts.iter().position(|part| part.state.is(&state));
         let at = known.unwrap_or_else(|| {
             parts.push(Part::of(state, base, begin, start));
