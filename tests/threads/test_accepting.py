@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.state import locked_records, locks
+from tandem_kafka.state import deliveries, locked_records, locks
 from tandem_kafka.state.locks import Acknowledgement, AcknowledgeType, LockedRun
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
-from tests.unit.consumer.share.test_handing import World
+from tests.unit.consumer.share.test_handing import LOCK_MS, TP, World
 
 RELEASE = AcknowledgeType.RELEASE
 LAST = 60
@@ -66,3 +66,27 @@ def test_each_record_is_taken_once_though_most_are_accepted_without_a_notice(see
     assert sorted(offset for offset, _ in made) == list(range(LAST + 1))
     assert {offset for offset, how in made if how is RELEASE} == threads.released
     assert not threads.records.handed()
+
+
+@each_seed
+def test_what_ends_meanwhile_is_always_an_earlier_delivery(seed: int) -> None:
+    """It is handed out, on its way to the broker or forgotten, and the reader looks for it."""
+    world = World()
+    world.got(world.poll(3))
+    [(chunk, _, _)] = world.handing.given
+    lockstep = Lockstep(seed, deliveries, locked_records)
+    if seed % 2:
+        world.records.acknowledge(chunk.run, 1, RELEASE)
+    else:
+        world.records.accept_up_to(chunk.run, 3)
+
+    def network() -> None:
+        world.records.take_acknowledgements()
+        world.records.forget_ended(world.clock.now_ms() + 2 * LOCK_MS)
+
+    def reader() -> None:
+        for _ in range(10):
+            assert world.records.earlier(TP, world.locked.ranges) == [(0, 2, 1)]
+
+    lockstep.run(network=network, reader=reader)
+    assert not world.records.handed()
