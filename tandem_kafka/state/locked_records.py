@@ -193,8 +193,11 @@ class LockedRecords:
             if run.is_over(now_ms):
                 run.forgotten = True
                 run.partition.fed[1].stop()
+                # Invariant: before it is removed, as in `earlier`, and behind that: the reader may
+                # claim others between, and adds only a run that is not there.
                 self._note(run, run.first, run.given - 1)
-                self._handed.pop(run, None)  # Invariant: behind these, see `earlier`
+                self._handed.pop(run, None)
+                self._note(run, run.first, run.given - 1)
                 # Invariant: after the flag, which other threads look at after they acknowledge.
                 self._acknowledged += run.take_done()
                 found.append(run)
@@ -299,12 +302,15 @@ class LockedRecords:
     def hand_out(self, run: LockedRun, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
         self._asked_ms = None
-        if run.handed and run.handed[-1][1] == now_ms:
-            return run.partition.claim(stop)
         first = run.given
+        # Invariant: before the claim and behind it. The network thread looks here for what was
+        # claimed, and may have just forgotten the run.
+        self._handed.setdefault(run)
         if not run.partition.claim(stop):
             return False
         self._handed.setdefault(run)
+        if run.handed and run.handed[-1][1] == now_ms:
+            return True
         run.handed.append((first, now_ms))
         if run.came_late:
             self._notify()  # the network thread renews it

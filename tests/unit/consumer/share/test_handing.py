@@ -623,3 +623,23 @@ def test_what_is_forgotten_after_its_lock_is_an_earlier_delivery() -> None:
     world.records.forget_ended(world.clock.now_ms())
     assert not world.records.handed()
     assert world.records.earlier(TP, world.locked.ranges) == [(0, 1, 1)]
+
+
+def test_what_is_claimed_while_its_run_is_forgotten_is_an_earlier_delivery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(implicit=False)
+    world.got(world.poll(1))
+    [run] = world.records.handed()
+    note = LockedRecords._note
+
+    def noted(self: LockedRecords, *delivered: Any) -> None:
+        """As if the reader, which found the lock before it was lost, came behind this step."""
+        note(self, *delivered)
+        if run.given < 3:
+            assert self.hand_out(run, 3, world.clock.now_ms())
+
+    monkeypatch.setattr(LockedRecords, "_note", noted)
+    world.locked.lose()
+    world.records.forget_ended(world.clock.now_ms())
+    assert world.records.earlier(TP, world.locked.ranges) == [(0, 2, 1)]
