@@ -22,6 +22,7 @@ from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, RecordLo
 from tandem_kafka.runtime import Clock
 from tandem_kafka.runtime.clock import nanoseconds_of
 from tandem_kafka.runtime.process import PROCESS
+from tandem_kafka.state.deliveries import Deliveries, add_delivery
 from tandem_kafka.state.locks import (
     FIRST_TOKEN,
     NEXT_OFFSET,
@@ -30,7 +31,6 @@ from tandem_kafka.state.locks import (
     LockedPartition,
     LockedRange,
     LockedRun,
-    Place,
     count_of,
     overlapping,
 )
@@ -45,10 +45,6 @@ ASKED_MS: Final = 1_500
 
 #: Acknowledgements are gathered for so long, before a request that has nothing else.
 GATHERED_MS: Final = 5
-
-#: The most ranges of a partition that are remembered when their locks have ended: as many as a
-#: broker locks offsets of it (`group.share.partition.max.record.locks`).
-_MOST_FORGOTTEN: Final = 2_000
 
 #: Looking a member up takes as long as the rest of an acknowledgement.
 _RENEW: Final = AcknowledgeType.RENEW
@@ -71,9 +67,8 @@ class LockedRecords:
         self._acknowledged: deque[Acknowledgement] = deque()
         #: What the application works on.
         self._handed: dict[LockedRun, None] = {}
-        #: What it worked on when the locks had ended, or acknowledged in vain. Writer: the network
-        #: thread.
-        self._forgotten: dict[Place, deque[LockedRange]] = {}
+        #: What it has acknowledged, or worked on when the locks had ended, and may get again.
+        self._deliveries = Deliveries()
         self._noticed = False
         #: When the network thread takes what is accepted, without a notice of it; None if it needs
         #: one. Writer: the network thread.
@@ -160,10 +155,13 @@ class LockedRecords:
         for run in self.handed():
             # Invariant: read first. What finishes the run after this is taken by another call.
             finished, before = run.is_finished, run.taken[1]
-            found += run.take_done()
+            made = [*run.take_done()]
+            found += made
+            for each in made:
+                self._note(run, each.first, each.last)
             accepts |= run.taken[1] > before
             if finished:
-                self._handed.pop(run, None)
+                self._handed.pop(run, None)  # Invariant: behind the notes, see `earlier`
         if accepts:
             self.gathered_ms = self.clock.now_ms() + GATHERED_MS
         return found
@@ -174,7 +172,11 @@ class LockedRecords:
 
     def handed(self) -> tuple[LockedRun, ...]:
         """Return what the application works on."""
-        return _copied(self._handed)
+        while True:
+            try:
+                return tuple(self._handed)
+            except RuntimeError:  # another thread has changed it meanwhile
+                continue
 
     def renewed_until_ms(self) -> int:
         """Return until when locks of what the application works on are renewed; 0 for not at all.
@@ -191,23 +193,25 @@ class LockedRecords:
             if run.is_over(now_ms):
                 run.forgotten = True
                 run.partition.fed[1].stop()
-                self._note_ended(run, run.first, run.given - 1)
-                self._handed.pop(run, None)  # Invariant: behind these, see `earlier`
+                # Invariant: before it is removed, as in `earlier`, and behind that: the reader may
+                # claim others between, and adds only a run that is not there.
+                self._note(run, run.first, run.given - 1)
+                self._handed.pop(run, None)
+                self._note(run, run.first, run.given - 1)
                 # Invariant: after the flag, which other threads look at after they acknowledge.
                 self._acknowledged += run.take_done()
                 found.append(run)
         return found
 
-    def come_again(self, made: Iterable[Acknowledgement]) -> None:
-        """Note that acknowledgements have failed, so the broker delivers their records again."""
-        for each in made:
-            if each.run is not None and not each.run.forgotten:
-                self._note_ended(each.run, each.first, each.last)
+    def _note(self, run: LockedRun, first: int, last: int) -> None:
+        if first <= last:
+            self._deliveries.add(run.partition.tp, (first, last, run.delivery_count))
 
-    def _note_ended(self, run: LockedRun, first: int, last: int) -> None:
-        ranges = deque[LockedRange](maxlen=_MOST_FORGOTTEN)
-        ranges = self._forgotten.setdefault(run.partition.place, ranges)
-        ranges.append((first, last, run.delivery_count))
+    def note_stored(self, made: Iterable[Acknowledgement]) -> None:
+        """Note that a broker has stored acknowledgements; what is not released comes no more."""
+        for each in made:
+            if each.run is not None and each.how is not AcknowledgeType.RELEASE:
+                self._deliveries.remove(each.partition.tp, each.first, each.last)
 
     # --- application ---------------------------------------------------------------------------
 
@@ -219,17 +223,24 @@ class LockedRecords:
             return False
         return True
 
-    def earlier(self, place: Place, ranges: Sequence[LockedRange]) -> list[LockedRange]:
-        """Return what the application was given before of offsets that are locked again.
+    def earlier(self, tp: TopicPartition, ranges: Sequence[LockedRange]) -> list[LockedRange]:
+        """Return what the application was given before of a partition.
 
-        Invariant: it may acknowledge that by a row of a record batch, which has the delivery count
-        and no other sign of its lock.
+        Args:
+            tp: The partition.
+            ranges: Offsets that are locked again, in order. Of others, some may be left out.
+
+        Returns:
+            Ranges in order, and each offset once, with the highest delivery count.
         """
-        handed = [run for run in self.handed() if run.partition.place == place]
-        found = [(run.first, run.given - 1, run.delivery_count) for run in handed]
+        handed = [run for run in self.handed() if run.partition.tp == tp]
         # Invariant: read last. The network thread moves what ends meanwhile.
-        found += _copied(self._forgotten.get(place, ()))
-        return [each for each in found if overlapping(ranges, each[0], each[1])]
+        found = self._deliveries.of(tp)
+        for run in handed:
+            first, last = run.first, run.given - 1
+            if first <= last and overlapping(ranges, first, last):
+                add_delivery(found, (first, last, run.delivery_count))
+        return found
 
     @property
     def empty(self) -> bool:
@@ -291,12 +302,15 @@ class LockedRecords:
     def hand_out(self, run: LockedRun, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
         self._asked_ms = None
-        if run.handed and run.handed[-1][1] == now_ms:
-            return run.partition.claim(stop)
         first = run.given
+        # Invariant: before the claim and behind it. The network thread looks here for what was
+        # claimed, and may have just forgotten the run.
+        self._handed.setdefault(run)
         if not run.partition.claim(stop):
             return False
         self._handed.setdefault(run)
+        if run.handed and run.handed[-1][1] == now_ms:
+            return True
         run.handed.append((first, now_ms))
         if run.came_late:
             self._notify()  # the network thread renews it
@@ -378,15 +392,6 @@ class LockedRecords:
         if not self._noticed:
             self._noticed = True
             self.notice()
-
-
-def _copied(items: Iterable[T]) -> tuple[T, ...]:
-    """Return the items, which another thread may change meanwhile."""
-    while True:
-        try:
-            return tuple(items)
-        except RuntimeError:  # it has
-            continue
 
 
 def _move(source: deque[T], target: deque[T]) -> None:

@@ -66,8 +66,6 @@ class Acknowledger(Protocol):
 #: First offset, last offset and delivery count.
 LockedRange = tuple[int, int, int]
 
-#: The largest delivery count: it has 16 bits.
-MOST_DELIVERIES: Final = 2**15 - 1
 #: Larger than each offset: an end of offsets is one more, and has 64 bits as well.
 _OFFSETS: Final = 2**63 - 1
 
@@ -106,25 +104,6 @@ def overlapping(ranges: Sequence[LockedRange], first: int, last: int) -> Sequenc
     """
     begin = bisect_left(ranges, first, key=itemgetter(1))
     return ranges[begin : bisect_right(ranges, last, begin, key=itemgetter(0))]
-
-
-def counted_on(locked: LockedRange, earlier: Sequence[LockedRange]) -> Iterator[LockedRange]:
-    """Yield a range in parts whose delivery counts are above those of earlier deliveries.
-
-    A broker forgets deliveries: it stores them with what ends them, so a new leader counts again
-    from what was stored. Kafka 4.1 also takes back those that end with a session.
-    """
-    if not earlier:
-        yield locked
-        return
-    first, last, count = locked
-    counts = [count] * (last - first + 1)
-    for begin, end, before in earlier:
-        for offset in range(max(first, begin), min(last, end) + 1):
-            counts[offset - first] = min(max(counts[offset - first], before + 1), MOST_DELIVERIES)
-    for above, row in groupby(range(first, last + 1), key=lambda offset: counts[offset - first]):
-        offsets = tuple(row)
-        yield offsets[0], offsets[-1], above
 
 
 def count_of(ranges: Iterable[tuple[int, int]]) -> int:
@@ -356,7 +335,7 @@ class LockedRun:
         partition: What they were locked with.
         first: The first offset.
         last: The last offset. Each offset between has a record. Writer: the reader.
-        delivery_count: How often they have been delivered, with this time; see `counted_on`.
+        delivery_count: How often they have been delivered, with this time; see `deliveries.py`.
         fed: What accepts records by giving the next one. Writer: the reader.
         done: How the application has acknowledged offsets itself, as tokens. Writers: any thread,
             each for its offsets.

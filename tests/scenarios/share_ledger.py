@@ -112,7 +112,7 @@ class ShareLedger:
         self._kept: dict[Place, tuple[ShareMember, int]] = {}
         self.violations: list[str] = []
         self._holders: dict[Place, _Holder] = {}
-        #: The delivery counts that a member has got of a record, and has not acknowledged.
+        #: The delivery counts that a member has got of a record.
         self._counts: dict[tuple[ShareMember, Place], set[int]] = {}
         self._watched: dict[TopicPartition, _Watched] = {}
         for tp in partitions:
@@ -246,7 +246,6 @@ class ShareLedger:
         self._holders = {
             place: each for place, each in self._holders.items() if each.member is not member
         }
-        self._counts = {key: counts for key, counts in self._counts.items() if key[0] is not member}
         self.let_go(member)
 
     def check_lost(self, member: ShareMember, place: Place) -> None:
@@ -321,8 +320,6 @@ class ShareLedger:
             self.accepted.add(place)
         elif how == "reject":
             self.rejected.add(place)
-        if how != "renew":
-            self._counts.pop((member, place), None)
         kept = self._kept.get(place)
         if kept is not None and kept[0] is member:
             if how == "release":

@@ -12,12 +12,17 @@ from tandem_kafka.errors import (
     ArgumentTypeError,
     IllegalStateError,
     InvalidArgumentError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
     RecordDeserializationError,
     RecordLockLostError,
 )
 from tandem_kafka.state.locks import AcknowledgeType, LockedPartition
 from tandem_kafka.types import ARROW_COLUMNS, DecodeErrors
-from tests.simulation.sharing import LOCK_MS, TP, metric, places, sharing, take
+from tandem_kafka.wire.messages import ShareAcknowledgeRequest
+from tandem_kafka_testing import DROP, Call
+from tests.scenarios.numbered_records import produce
+from tests.simulation.sharing import LOCK_MS, TP, metric, places, session_of, sharing, take
 from tests.unit.consumer.share.test_handing import DATA, World
 
 pa = pytest.importorskip("pyarrow")
@@ -135,6 +140,75 @@ def test_an_old_batch_does_not_acknowledge_a_delivery_that_the_broker_counts_the
             consumer.acknowledge(old, "release")
         consumer.acknowledge(again, "accept")
         assert consumer.commit() == {TP: None}
+
+
+def test_an_old_batch_that_was_released_does_not_acknowledge_the_next_delivery() -> None:
+    """The broker counts the second delivery as the first, and the third as the second."""
+    with sharing("released rows") as (simulation, start):
+        consumer = start()
+        lost = take_batch(consumer, max_records=2)
+        simulation.cluster.move_leader(TP, 2)
+        released = take_batch(consumer, max_records=2)
+        consumer.acknowledge(released, "release")
+        assert consumer.commit() == {TP: None}
+        again = take_batch(consumer)
+        assert (rows(lost), rows(released)) == ([(0, 1), (1, 1)], [(0, 2), (1, 2)])
+        assert rows(again) == [(0, 3), (1, 3), (2, 1)]
+        for old in (lost, released):
+            with pytest.raises(RecordLockLostError, match="2 of 2 records"):
+                consumer.acknowledge(old, "accept")
+        consumer.acknowledge(again, "accept")
+        assert consumer.commit() == {TP: None}
+
+
+def test_an_old_batch_without_an_answer_does_not_acknowledge_the_next_delivery() -> None:
+    """The old leader is silent, so nobody knows yet that its acknowledgements are lost."""
+
+    def answer(call: Call) -> Any:
+        return DROP if call.broker.node_id == 1 else call.default()
+
+    with sharing("silent leader") as (simulation, start):
+        consumer = start(metadata_max_age_ms=300)
+        old = take_batch(consumer, max_records=2)
+        simulation.cluster.script(ShareAcknowledgeRequest, answer)
+        simulation.cluster.move_leader(TP, 2)
+        consumer.acknowledge(old, "accept")
+        with pytest.raises(KafkaTimeoutError):
+            consumer.commit(timeout_ms=100)
+        again = consumer.poll_arrow(1_500)
+        assert session_of(consumer).oldest is not None, "it has been answered"
+        assert rows(again) == [(0, 2), (1, 2), (2, 1)]
+        with pytest.raises(RecordLockLostError, match="2 of 2 records"):
+            consumer.acknowledge(old, "release")
+        consumer.acknowledge(again, "accept")
+        assert isinstance(consumer.commit()[TP], KafkaConnectionError)
+        simulation.sleep(LOCK_MS)
+        assert consumer.poll(1_000) == {}
+
+
+def test_an_old_batch_does_not_acknowledge_records_of_a_topic_that_replaced_its_own() -> None:
+    """A row has the name of its topic, and not the id."""
+    with sharing("recreated rows") as (simulation, start):
+        consumer = start()
+        old = take_batch(consumer, max_records=2)
+        simulation.cluster.recreate_topic(TP.topic)
+        produce(simulation, TP, 3)
+        new = take_batch(consumer)
+        assert rows(new) == [(0, 2), (1, 2), (2, 1)]
+        with pytest.raises(RecordLockLostError, match="2 of 2 records"):
+            consumer.acknowledge(old, "accept")
+        consumer.acknowledge(new, "accept")
+        assert consumer.commit() == {TP: None}
+
+
+def test_records_of_a_topic_that_replaced_another_count_from_one_if_those_were_done() -> None:
+    with sharing("recreated and done") as (simulation, start):
+        consumer = start()
+        consumer.acknowledge(take_batch(consumer), "accept")
+        assert consumer.commit() == {TP: None}
+        simulation.cluster.recreate_topic(TP.topic)
+        produce(simulation, TP, 3)
+        assert rows(take_batch(consumer)) == [(0, 1), (1, 1), (2, 1)]
 
 
 class Backwards(Numbers):

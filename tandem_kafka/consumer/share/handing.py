@@ -207,7 +207,7 @@ class Handing:
             if isinstance(first, LockedPartition | Rest):  # and nothing behind it
                 locked = first.locked if isinstance(first, Rest) else first
                 usable = first.is_usable(now_ms)
-                earlier = self._records.earlier(locked.place, first.ranges)
+                earlier = self._records.earlier(locked.tp, first.ranges)
                 self._ready = deque(self._unpacker.unpack(first, earlier) if usable else ())
             elif isinstance(first, Acknowledgement):
                 found_hole |= first.how is AcknowledgeType.GAP

@@ -77,7 +77,8 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT], Accepting):
         """How often the record has been delivered, with this time: 1 at first.
 
         Deliveries to this consumer count even if brokers forget them, for example when the leader
-        moves.
+        moves. So do those of a topic that this one of the same name has replaced, unless their
+        records were accepted or rejected.
         """
         return self._origin.delivery_count
 

@@ -23,13 +23,13 @@ from tandem_kafka.records import (
     derive_records,
     open_reader,
 )
+from tandem_kafka.state.deliveries import counted_on
 from tandem_kafka.state.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
     LockedRange,
     LockedRun,
-    counted_on,
 )
 
 #: How many records are decoded at once.
@@ -219,7 +219,7 @@ class Unpacker:
 
         Args:
             given: What is locked.
-            earlier: What the application was given before of these offsets.
+            earlier: What the application was given before; see `LockedRecords.earlier`.
         """
         rest = given if isinstance(given, Rest) else Rest(given, 0, None)
         locked, source = rest.locked, _Source(rest, self._options, self._most_bytes)

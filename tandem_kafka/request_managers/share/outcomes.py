@@ -45,7 +45,7 @@ class Outcomes:
 
     Args:
         metrics: The metrics.
-        records: What crosses to the application; it is told which records come again.
+        records: What crosses to the application; it is told what is stored.
 
     Attributes:
         number: The number of commits so far. An acknowledgement belongs to the next one.
@@ -133,7 +133,6 @@ class Outcomes:
         """Note that acknowledgements cannot be sent."""
         mine = [each for each in made if each.run is not None]
         ends = [each for each in mine if each.how is not AcknowledgeType.RENEW]
-        self._records.come_again(ends)
         self.lost(sum(each.size for each in ends if not each.run_is_over))
         for tp in dict.fromkeys(each.partition.tp for each in mine):
             self._note(tp, error)
@@ -150,8 +149,8 @@ class Outcomes:
 
     def _count_answered(self, made: Iterable[Acknowledgement], error: KafkaError | None) -> None:
         counts: Counter[str] = Counter()
-        if error is not None:
-            self._records.come_again(made)
+        if error is None:
+            self._records.note_stored(made)
         for each in made:
             counts["acknowledgements"] += each.size
             if error is not None:

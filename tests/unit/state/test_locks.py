@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tandem_kafka.state.locks import MOST_DELIVERIES, LockedRange, counted_on, joined, overlapping
+from tandem_kafka.state.locks import LockedRange, joined, overlapping
 
 
 @pytest.mark.parametrize(
@@ -60,21 +60,3 @@ def test_few_of_many_ranges_are_looked_at() -> None:
     ranges = Counted((2 * number, 2 * number, 1) for number in range(10_000))
     assert not overlapping(ranges, 5_001, 5_001)
     assert 0 < ranges.looked < 40
-
-
-@pytest.mark.parametrize(
-    ("earlier", "expected"),
-    [
-        ([], [(3, 9, 2)]),
-        ([(0, 2, 5), (10, 12, 5), (3, 9, 1)], [(3, 9, 2)]),
-        ([(0, 12, 2)], [(3, 9, 3)]),
-        ([(0, 4, 4)], [(3, 4, 5), (5, 9, 2)]),
-        ([(9, 9, 2)], [(3, 8, 2), (9, 9, 3)]),
-        ([(4, 6, 3), (5, 7, 2)], [(3, 3, 2), (4, 6, 4), (7, 7, 3), (8, 9, 2)]),
-        ([(3, 9, MOST_DELIVERIES)], [(3, 9, MOST_DELIVERIES)]),
-    ],
-)
-def test_a_delivery_has_a_count_above_the_earlier_ones(
-    earlier: Sequence[LockedRange], expected: Sequence[LockedRange]
-) -> None:
-    assert [*counted_on((3, 9, 2), earlier)] == expected

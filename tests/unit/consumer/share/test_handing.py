@@ -18,7 +18,11 @@ from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.share.outcomes import Outcomes
-from tandem_kafka.request_managers.share.session import ShareSession, batches_of
+from tandem_kafka.request_managers.share.session import (
+    Acknowledged,
+    ShareSession,
+    batches_of,
+)
 from tandem_kafka.runtime import Random
 from tandem_kafka.state.locked_records import LockedRecords
 from tandem_kafka.state.locks import (
@@ -592,12 +596,50 @@ def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None
     assert world.acknowledged() == [(2, ACCEPT)]
 
 
-def test_a_bounded_number_of_earlier_deliveries_is_remembered() -> None:
-    world = World()
+def test_earlier_deliveries_are_known_until_they_are_stored_as_the_last_ones() -> None:
+    world = World(implicit=False)
+    records, ranges = world.records, world.locked.ranges
+    outcomes = Outcomes(ConsumerMetrics(Config(), world.clock), records)
+    assert records.earlier(TP, ranges) == []
+    world.got(world.poll(3))
+    assert records.earlier(TP, [(3, 9, 1)]) == []
+    [(chunk, _, _)] = world.handing.given
+    for offset, how in ((0, ACCEPT), (1, RELEASE), (2, ACCEPT)):
+        assert records.earlier(TP, ranges) == [(0, 2, 1)]
+        records.acknowledge(chunk.run, offset, how)
+    made = records.take_acknowledgements()
+    assert not records.handed()
+    assert records.earlier(TP, ranges) == [(0, 2, 1)], "there is no answer yet"
+    outcomes.answered(Acknowledged(TP, made[:2]), None)
+    assert records.earlier(TP, ranges) == [(1, 2, 1)]
+    outcomes.answered(Acknowledged(TP, made[2:]), RecordLockLostError())
+    assert records.earlier(TP, ranges) == [(1, 2, 1)]
+
+
+def test_what_is_forgotten_after_its_lock_is_an_earlier_delivery() -> None:
+    world = World(implicit=False)
     world.got(world.poll(2))
+    world.pass_time(2 * LOCK_MS)
+    world.records.forget_ended(world.clock.now_ms())
+    assert not world.records.handed()
+    assert world.records.earlier(TP, world.locked.ranges) == [(0, 1, 1)]
+
+
+def test_what_is_claimed_while_its_run_is_forgotten_is_an_earlier_delivery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(implicit=False)
+    world.got(world.poll(1))
     [run] = world.records.handed()
-    failed = Acknowledgement(world.locked, 0, 1, RELEASE, run)
-    world.records.come_again([failed._replace(run=None)])
-    assert world.records.earlier(world.locked.place, [(6, 9, 1)]) == []
-    world.records.come_again([failed] * 3_000)
-    assert len(world.records.earlier(world.locked.place, world.locked.ranges)) == 2_001
+    note = LockedRecords._note
+
+    def noted(self: LockedRecords, *delivered: Any) -> None:
+        """As if the reader, which found the lock before it was lost, came behind this step."""
+        note(self, *delivered)
+        if run.given < 3:
+            assert self.hand_out(run, 3, world.clock.now_ms())
+
+    monkeypatch.setattr(LockedRecords, "_note", noted)
+    world.locked.lose()
+    world.records.forget_ended(world.clock.now_ms())
+    assert world.records.earlier(TP, world.locked.ranges) == [(0, 2, 1)]
