@@ -123,9 +123,10 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 def _give_to_owner(copy: Path, file: os.stat_result) -> None:
     """Set the owner and the group of a file, as far as this user may."""
-    for owner, group in ((-1, file.st_gid), (file.st_uid, -1)):
-        with contextlib.suppress(PermissionError):
-            os.chown(copy, owner, group)
+    if hasattr(os, "chown"):  # Windows has none
+        for owner, group in ((-1, file.st_gid), (file.st_uid, -1)):
+            with contextlib.suppress(PermissionError):
+                os.chown(copy, owner, group)
 
 
 def warm_package(name: str, *, check: bool = False) -> Warmed | None:
