@@ -39,7 +39,8 @@ SOURCES: dict[str, tuple[str, dict[str, str]]] = {
 #: For small topics: by default, the Java consumer waits half a second at the end of a log.
 PROMPT = "connector, fetch.max.wait.ms=10"
 SOURCES_OF_LITTLE = {PROMPT: ("kafka", {"kafka.fetch.max.wait.ms": "10"})}
-#: The minimum cost of a Python source: it creates a few rows without a cluster.
+#: The cost of a plain Python source: it creates a few rows without a cluster. Unlike ours, it lets
+#: Spark's garbage collector scan the modules after each step, which may cost more than our query.
 NOTHING = "a Python source that reads nothing"
 #: The cost of the rows themselves: it makes as many of the same size, also without a cluster.
 ROWS = "a Python source of the same rows, without Kafka"

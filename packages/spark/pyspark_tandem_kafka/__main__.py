@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ def program() -> None:
 @program.command()
 @click.option(
     "--spark-home",
+    envvar="SPARK_HOME",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of Spark. Default: SPARK_HOME, or the installed pyspark.",
 )
@@ -33,7 +33,7 @@ def warm(spark_home: Path | None, *, check: bool) -> None:
     this, each of them compiles PySpark again. The bytecode is added to pyspark.zip and to py4j's,
     and to the folders of the installed packages. It is safe to repeat, also while jobs run.
     """
-    home = spark_home or _spark_home()
+    home = spark_home or _installed()
     archives = zips(home) if home is not None else []
     if spark_home is not None and not archives:
         raise click.ClickException(
@@ -64,9 +64,7 @@ def _warmed(archives: list[Path], *, check: bool) -> Iterator[Warmed]:
         ) from error
 
 
-def _spark_home() -> Path | None:
-    if "SPARK_HOME" in os.environ:
-        return Path(os.environ["SPARK_HOME"])
+def _installed() -> Path | None:
     spec = find_spec("pyspark")
     return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
 

@@ -97,10 +97,10 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
 
     Raises:
         KafkaConfigurationError: An option disables idempotence or `acks=all`, is managed by the
-            sink, or is unsupported.
+            sink, or is unsupported; or its value is not allowed.
     """
     found = {
-        _PRODUCER_NAMES.get(name, name): value
+        _PRODUCER_NAMES.get(name, name): _PRODUCER_VALUES.get(name, _unchanged)(name, value)
         for name, value in _common(kafka).items()
         if name not in _WITHOUT_EFFECT_ON_THE_SINK
     }
@@ -111,13 +111,6 @@ def producer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
         )
     for name in _GUARANTEED.keys() & found.keys():
         _check_guarantee(name, found.pop(name))
-    if "ssl.endpoint.identification.algorithm" in found:
-        checks = found["ssl.endpoint.identification.algorithm"] == "true"
-        found["ssl.endpoint.identification.algorithm"] = "https" if checks else "none"
-    if "queue.buffering.max.kbytes" in found:
-        found["queue.buffering.max.kbytes"] = str(
-            max(1, int(found["queue.buffering.max.kbytes"]) // 1024)
-        )
     return {
         "linger.ms": "20",
         # The Java client's choice of partition for a key, so that co-partitioned topics stay so.
@@ -154,6 +147,22 @@ _PRODUCER_NAMES: Final = {
     "sasl.plain.password": "sasl.password",
     "metadata.max.age.ms": "topic.metadata.refresh.interval.ms",
 }
+
+
+def _unchanged(_name: str, value: str) -> str:
+    return value
+
+
+def _algorithm(name: str, value: str) -> str:
+    return "https" if typed_value(name, value, "bool", None, _PREFIX) else "none"
+
+
+def _kilobytes(name: str, value: str) -> str:
+    return str(max(1, typed_value(name, value, "int", None, _PREFIX) // 1024))
+
+
+#: Our options whose values librdkafka writes otherwise.
+_PRODUCER_VALUES: Final = {"buffer.memory": _kilobytes, "ssl.check.hostname": _algorithm}
 
 
 def _common(kafka: Mapping[str, str]) -> dict[str, str]:

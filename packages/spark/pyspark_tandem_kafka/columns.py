@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from pyspark_tandem_kafka.schema import full_schema
 from tandem_kafka.errors import InvalidArgumentError
@@ -20,6 +20,8 @@ from tandem_kafka.types import TopicPartition
 _NAMES: Final = {"timestampType": "timestamp_type"}
 #: Taken from the range, not from its records.
 _CONSTANT: Final = frozenset({"topic", "partition"})
+#: A record may have none of them.
+_NULLABLE: Final = frozenset({"key", "value", "headers"})
 #: The Java client's value for a record without a timestamp.
 _NO_TIMESTAMP_MS: Final = -1
 
@@ -35,7 +37,8 @@ class RowShape:
         """Check a requested schema.
 
         Raises:
-            InvalidArgumentError: It has an unknown column, or a column with the wrong type.
+            InvalidArgumentError: It has an unknown column, a wrong type, or a NOT NULL of a column
+                that may be null.
         """
         known = {each.name: each for each in full_schema(headers=headers).fields}
         for each in schema.fields:
@@ -50,7 +53,12 @@ class RowShape:
                     f"there is no column {each.name} {each.dataType.simpleString()}; "
                     f"the columns are {names}"
                 )
-        return cls(StructType([known[each.name] for each in schema.fields]))
+            if each.name in _NULLABLE and not each.nullable:
+                raise InvalidArgumentError(
+                    f"the column {each.name} may be null: leave out its NOT NULL"
+                )
+        fields = [StructField(each.name, each.dataType, each.nullable) for each in schema.fields]
+        return cls(StructType(fields))
 
     @property
     def required(self) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import KafkaException, Producer
@@ -13,11 +13,13 @@ from confluent_kafka import KafkaException, Producer
 from pyspark_tandem_kafka.client import producer_options, servers_of, what_to_check
 from pyspark_tandem_kafka.options import SinkOptions
 from pyspark_tandem_kafka.rows import Row, rows_of
-from tandem_kafka.errors import KafkaError
+from tandem_kafka.errors import KafkaConfigurationError, KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import MonotonicClock
 
 log = client_logger(__name__)
+
+C = TypeVar("C")
 
 #: Failures shown in an error; the others are only counted.
 _MAX_SHOWN: Final = 5
@@ -101,6 +103,22 @@ def _shown(key: bytes | None) -> str:
     return "null" if key is None else repr(key[:64])
 
 
+def configured(kind: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:
+    """Return a client of librdkafka with these properties.
+
+    Raises:
+        KafkaConfigurationError: librdkafka does not know a property, or does not allow its value.
+    """
+    try:
+        return kind(config)
+    except KafkaException as raised:
+        error = raised.args[0]
+        if error.code() != ConfluentError._INVALID_ARG:  # noqa: SLF001 - a constant
+            raise
+        message = f"the producer rejects an option kafka.*: {error.str()}"
+        raise KafkaConfigurationError(message) from None
+
+
 #: Producers by process id and configuration.
 _producers: dict[Any, Any] = {}
 
@@ -111,13 +129,14 @@ def deliver(batches: Iterator[Any], options: SinkOptions) -> None:
     Raises:
         DeliveryError: Rows were rejected, or not delivered in time.
         InvalidArgumentError: A row has no topic, or a timestamp that cannot be written.
+        KafkaConfigurationError: The producer does not know an option, or does not allow its value.
     """
     config = producer_options(options.kafka)
     key = (os.getpid(), *sorted(config.items()))
     producer = _producers.get(key)
     if producer is None:
         _producers.clear()  # those of the parent process, or of an old configuration
-        producer = _producers[key] = TaskProducer(config)
+        producer = _producers[key] = configured(TaskProducer, config)
     try:
         produce_all(producer, batches, options)
     except BaseException:

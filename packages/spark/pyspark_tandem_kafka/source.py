@@ -7,7 +7,6 @@ import gc
 from collections.abc import MutableMapping
 from typing import Any
 
-from pyspark import SparkContext, SparkFiles
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
@@ -15,6 +14,11 @@ from pyspark_tandem_kafka.failures import sentence_first
 from pyspark_tandem_kafka.needs import check_workers_python, require
 from pyspark_tandem_kafka.schema import full_schema
 from pyspark_tandem_kafka.shipping import Shipped
+
+try:
+    from pyspark import SparkContext, SparkFiles
+except ImportError:  # `pyspark-client` has neither a driver nor workers
+    SparkContext = SparkFiles = None
 
 
 class TandemKafkaDataSource(Shipped, DataSource):
@@ -38,7 +42,7 @@ class TandemKafkaDataSource(Shipped, DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name for `format()`; Spark calls this on the driver during registration."""
-        context = SparkContext._active_spark_context  # noqa: SLF001 - there is no other way
+        context = SparkContext and SparkContext._active_spark_context  # noqa: SLF001 - there is no other way
         if context is not None:
             check_workers_python(context)
         return "tandem_kafka"
@@ -88,5 +92,6 @@ def _freeze_modules() -> None:
     Spark runs the collector after each step of planning. Without this, it scans every imported
     module, which takes longer than most steps.
     """
-    if SparkFiles._is_running_on_worker:  # noqa: SLF001 - a driver's objects are the application's
+    # The objects of a driver are the application's.
+    if SparkFiles is not None and SparkFiles._is_running_on_worker:  # noqa: SLF001 - no other way
         gc.freeze()

@@ -25,7 +25,13 @@ from confluent_kafka.admin import AdminClient
 
 from pyspark_tandem_kafka.client import producer_options
 from pyspark_tandem_kafka.options import SinkOptions
-from pyspark_tandem_kafka.producing import DebugLog, DeliveryError, TaskProducer, produce_all
+from pyspark_tandem_kafka.producing import (
+    DebugLog,
+    DeliveryError,
+    TaskProducer,
+    configured,
+    produce_all,
+)
 from pyspark_tandem_kafka.rows import topics_of
 from tandem_kafka.errors import KafkaConfigurationError
 from tandem_kafka.runtime import MonotonicClock
@@ -124,7 +130,8 @@ def deliver_once(batches: Iterator[Any], options: SinkOptions, write: TaskWrite)
         DeliveryError: Rows were rejected or not delivered in time, another attempt has taken over,
             or a repeated task has a different number of rows than the committed one.
         InvalidArgumentError: A row has no topic, or a timestamp that cannot be written.
-        KafkaConfigurationError: The broker does not allow the transaction.
+        KafkaConfigurationError: The broker does not allow the transaction, or the producer does not
+            know an option or allow its value.
     """
     batches = (batch for batch in batches if batch.num_rows)
     first = next(batches, None)
@@ -163,16 +170,18 @@ class _Transaction:
         self._connection = {
             name: value for name, value in config.items() if name.startswith(_CONNECTION_PROPERTIES)
         } | {"logger": DebugLog()}
-        self._consumer = Consumer(
+        self._consumer = configured(
+            Consumer,
             self._connection
-            | {"group.id": write.transactional_id, "isolation.level": "read_committed"}
+            | {"group.id": write.transactional_id, "isolation.level": "read_committed"},
         )
-        self._producer = TaskProducer(
+        self._producer = configured(
+            TaskProducer,
             {
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
                 **config,
                 "transactional.id": write.transactional_id,
-            }
+            },
         )
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import marshal
 import os
 import py_compile
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -105,16 +106,27 @@ def _add_bytecode(archive: ZipFile, source: ZipInfo, path: Path) -> None:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Lend a copy of a file, which replaces the file at the end."""
+    """Lend a copy of a file, which replaces the file at the end, for the same users."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(number)
     copy = Path(name)
     try:
         shutil.copy2(path, copy)
+        copy.chmod(path.stat().st_mode | stat.S_IWUSR)  # the file may be read-only for its owner
         yield copy
+        _give_to_owner(copy, path.stat())
+        shutil.copymode(path, copy)
         copy.replace(path)
     finally:
         copy.unlink(missing_ok=True)
+
+
+def _give_to_owner(copy: Path, file: os.stat_result) -> None:
+    """Set the owner and the group of a file, as far as this user may."""
+    if hasattr(os, "chown"):  # Windows has none
+        for owner, group in ((-1, file.st_gid), (file.st_uid, -1)):
+            with contextlib.suppress(PermissionError):
+                os.chown(copy, owner, group)
 
 
 def warm_package(name: str, *, check: bool = False) -> Warmed | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -46,9 +47,14 @@ PLANS = {
 }
 
 
-def run(program: str) -> str:
+def run(program: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=60
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
     )
     return done.stdout.strip()
 
@@ -101,6 +107,20 @@ def test_only_planning_excludes_its_modules_from_garbage_collection(
         "print(first > 10_000, gc.get_freeze_count() <= first)"
     )
     assert found == f"{planning} True"
+
+
+def test_a_client_of_spark_connect_needs_no_other_pyspark() -> None:
+    """`pyspark-client` lacks what needs a JVM; with this variable, so does any PySpark."""
+    found = run(
+        "import pyspark\n"
+        "from pyspark import cloudpickle\n"
+        "from pyspark_tandem_kafka import TandemKafkaDataSource, __main__, decoding, progress\n"
+        "print(hasattr(pyspark, 'SparkContext'), TandemKafkaDataSource.name())\n"
+        "made = cloudpickle.loads(cloudpickle.dumps(TandemKafkaDataSource))({})\n"
+        "print(len(made.schema().fields))",
+        SPARK_SKIP_CONNECT_COMPAT_TESTS="1",
+    )
+    assert found.split() == ["False", "tandem_kafka", "7"]
 
 
 def test_classes_of_kafka_python_are_pickled_by_name() -> None:

@@ -93,6 +93,33 @@ def test_types_and_stores() -> None:
     assert (found["ssl_cafile"], found["ssl_check_hostname"]) == ("/ca.pem", False)
 
 
+@pytest.mark.parametrize("value", ["true", "True", "FALSE", "yes", " true", ""])
+def test_the_sink_checks_names_of_hosts_as_the_source_does(value: str) -> None:
+    name = "ssl.endpoint.identification.algorithm"
+    for given in ("ssl.check.hostname", "ssl_check_hostname"):
+        kafka = {**SERVERS, "security.protocol": "SSL", given: value}
+        try:
+            checks = consumer_options(kafka)["ssl_check_hostname"]
+        except KafkaConfigurationError as error:
+            with pytest.raises(KafkaConfigurationError, match=re.escape(str(error))):
+                producer_options(kafka)
+        else:
+            assert producer_options(kafka)[name] == ("https" if checks else "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kilobytes"),
+    [
+        ("buffer.memory", "67108864", "65536"),
+        ("buffer_memory", "1", "1"),
+        ("queue.buffering.max.kbytes", "65536", "65536"),
+    ],
+)
+def test_the_size_of_the_sinks_buffer(name: str, value: str, kilobytes: str) -> None:
+    """The Java client's name has bytes, and librdkafka's has kilobytes."""
+    assert producer_options({**SERVERS, name: value})["queue.buffering.max.kbytes"] == kilobytes
+
+
 @pytest.mark.parametrize("name", ["max.poll.records", "session.timeout.ms", "metric.reporters"])
 def test_source_options_without_effect_are_documented(name: str) -> None:
     """They are accepted and ignored."""

@@ -354,6 +354,11 @@ WRONG_COLUMNS = [
         "the column 'headers' needs the option includeHeaders=true",
         id="headers",
     ),
+    pytest.param(
+        StructType([StructField("value", columns("value")[0].dataType, nullable=False)]),
+        "the column value may be null: leave out its NOT NULL",
+        id="null",
+    ),
 ]
 
 

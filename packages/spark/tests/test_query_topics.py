@@ -18,6 +18,8 @@ from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing import Simulation
 from tests.scenarios.numbered_records import create_topic, produce
 
+from pyspark.sql.types import StructField, StructType  # isort: skip - see session
+
 TP = TopicPartition("orders", 0)
 LEVELS = ["read_uncommitted", "read_committed"]
 NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
@@ -80,6 +82,18 @@ def test_columns_in_any_order(seed: int) -> None:
         rows = read(simulation.cluster.bootstrap(), columns(",".join(names)), **given)
         assert [list(row) for row in rows] == [names] * 4
         assert rows == [{name: row[name] for name in names} for row in whole]
+
+
+def test_columns_that_are_never_null() -> None:
+    """A schema may say so of them, and Spark expects it of what is read."""
+    names = ["topic", "partition", "offset", "timestamp", "timestampType"]
+    given = columns(",".join(names))
+    strict = StructType([StructField(each.name, each.dataType, nullable=False) for each in given])
+    with simulated() as simulation:
+        awkward(simulation)
+        rows = read(simulation.cluster.bootstrap(), strict, subscribe="orders")
+        assert rows == read(simulation.cluster.bootstrap(), given, subscribe="orders")
+        assert len(rows) == 4
 
 
 def transactions(simulation: Simulation) -> dict[str, list[int]]:

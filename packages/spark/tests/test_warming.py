@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import pytest
@@ -120,6 +122,38 @@ def test_what_was_in_the_file_stays_byte_for_byte(home: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o444])
+def test_the_same_users_may_read_the_file(home: Path, mode: int) -> None:
+    """Whoever prepares an image is often not the one who runs Spark."""
+    path = home / "python/lib/pyspark.zip"
+    others = [1] if os.geteuid() == 0 else [*{*os.getgroups()} - {os.getegid()}]
+    os.chown(path, 1 if os.geteuid() == 0 else -1, others[0] if others else -1)
+    path.chmod(mode)
+    before = path.stat()
+    assert warm_zip(path).cold == 2
+    after = path.stat()
+    assert after.st_ino != before.st_ino
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+    assert after.st_mode & 0o777 == mode
+
+
+def test_the_owner_of_a_read_only_file_may_warm_it(home: Path) -> None:
+    path = home / "python/lib/pyspark.zip"
+    path.chmod(0o444)
+    writable = []
+
+    class Opened(ZipFile):
+        def __init__(self, file: Path, mode: Literal["r", "a"] = "r") -> None:
+            if mode == "a":
+                writable.append(stat.S_IMODE(file.stat().st_mode))
+            super().__init__(file, mode)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warming, "ZipFile", Opened)  # root may write to any file
+        assert warm_zip(path).cold == 2
+    assert writable == [0o644]
+
+
 def test_a_running_python_imports_from_the_replaced_file(home: Path) -> None:
     path = home / "python/lib/pyspark.zip"
     program = (
@@ -185,10 +219,18 @@ def test_a_failure_leaves_the_file_as_it_was(home: Path, monkeypatch: pytest.Mon
     assert {path.name: path.read_bytes() for path in (home / "python/lib").iterdir()} == before
 
 
-def test_a_folder_without_pyspark_zip_is_named(tmp_path: Path) -> None:
-    failed = warm(tmp_path)
-    assert failed.exit_code == 1
-    assert f"{tmp_path} has no python/lib/pyspark.zip" in failed.output
+@pytest.mark.parametrize("given", [["--spark-home"], []], ids=["option", "SPARK_HOME"])
+def test_a_folder_without_pyspark_zip_is_named(tmp_path: Path, given: list[str]) -> None:
+    """The bytecode would be where no process of Spark finds it."""
+    for folder, said in (
+        (tmp_path, "has no python/lib/pyspark.zip"),
+        (tmp_path / "a", "not exist"),
+    ):
+        option, variable = [*given, str(folder)][: 2 * len(given)], {"SPARK_HOME": str(folder)}
+        failed = CliRunner(env={} if given else variable).invoke(program, ["warm", *option])
+        assert failed.exit_code != 0
+        assert str(folder) in failed.output
+        assert said in failed.output
 
 
 def test_packages_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
