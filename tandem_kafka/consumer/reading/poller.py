@@ -258,16 +258,16 @@ class Poller(Polling):
             core.reader = outer
 
     def _collect(self, max_records: int, raw: bool, max_bytes: int | None) -> ConsumerRecords:
-        # Invariant: set directly before the collection. While this call waits, others may collect.
+        # Invariant: set directly before the collection, and restored. While this call waits, others
+        # may collect, and a signal handler may between the stores and the collection.
         collector = self._collector
-        collector.raw = raw
-        if max_bytes is None:
-            return collect(collector, max_records)
+        before = collector.raw, collector.max_bytes
         try:
-            collector.max_bytes = max_bytes
+            collector.raw = raw
+            collector.max_bytes = self._max_bytes if max_bytes is None else max_bytes
             return collect(collector, max_records)
         finally:
-            collector.max_bytes = self._max_bytes
+            collector.raw, collector.max_bytes = before
 
     async def _next(
         self,
