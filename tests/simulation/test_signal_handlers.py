@@ -162,6 +162,11 @@ def iterated(consumer: KafkaConsumer) -> list[Any]:
     return list(islice(consumer, 1))
 
 
+def assigned(consumer: KafkaConsumer) -> list[Any]:
+    consumer.assign(TPS)
+    return []
+
+
 class Reading:
     """Reads a consumer in calls inside of others, and checks each record.
 
@@ -212,11 +217,11 @@ class Reading:
 
 
 @pytest.mark.parametrize("inner", [polled, iterated])
-@pytest.mark.parametrize("outer", [polled, iterated])
+@pytest.mark.parametrize("outer", [polled, iterated, assigned])
 def test_calls_inside_of_others_return_each_record_once_and_in_order(
     outer: Reads, inner: Reads
 ) -> None:
-    """What an iteration had left came twice, or without its deserializer."""
+    """What an iteration had left came twice, or without its deserializer; others were lost."""
     with Simulation("inside") as simulation:
         reading = Reading(simulation, inner)
         while reading.left:

@@ -55,6 +55,8 @@ class RaisedErrors:
 
 #: The code of the methods that return records.
 _RETURNING: Final[set[CodeType]] = set()
+#: `assign()` and `unsubscribe()` call it. A signal handler may poll inside of it.
+_PURGE: Final = FetchCollector.purge.__code__
 
 
 def returning(method: F) -> F:
@@ -66,8 +68,8 @@ def returning(method: F) -> F:
 def nested_error() -> IllegalStateError:
     """Return the error of a call that would return what another one has begun with."""
     msg = (
-        "poll() was called inside of another poll(), by a deserializer, an interceptor or a signal "
-        "handler; make the call after that poll() has returned"
+        "poll() was called inside of another poll(), or of assign() or unsubscribe(), by a "
+        "deserializer, an interceptor or a signal handler; make the call after it has returned"
     )
     return IllegalStateError(msg)
 
@@ -322,10 +324,15 @@ class Poller(Polling):
         if (
             self._collector.unpublished
             and not core.callers.cancellable
-            and sum(self.returns(frame) for frame, _ in walk_stack(None)) > 1
+            and sum(self._collects(frame) for frame, _ in walk_stack(None)) > 1
         ):
             raise nested_error()
         return False
+
+    def _collects(self, frame: FrameType) -> bool:
+        """Tell whether a stack frame returns records, or belongs to `FetchCollector.purge`."""
+        purges = frame.f_code is _PURGE and frame.f_locals.get("self") is self._collector
+        return purges or self.returns(frame)
 
     async def _answer(self, attention: object, held: Held, *, nested: bool) -> None:
         core = self._core
