@@ -6,6 +6,7 @@ import opcode
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count, islice, product, takewhile
 from types import FrameType
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.state.partition import AssignedPartition
 from tandem_kafka.types import DecodeErrors
 from tandem_kafka_testing import Simulation
 from tests.simulation.readers import Readers, filled
@@ -239,6 +241,46 @@ def test_calls_inside_of_others_return_each_record_once_and_in_order(
                 reading.check_positions()
         assert reading.outcomes["rejected"] > 5
         assert reading.outcomes["returned"] > 5
+
+
+@pytest.mark.parametrize("outer", [polled, iterated])
+def test_no_handler_moves_a_position_that_is_being_dropped(
+    outer: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network thread had read the position, and records from there on came again."""
+    looked = 0
+
+    def drop(state: AssignedPartition) -> None:
+        nonlocal looked
+        looked += 1
+        consumer.resume(*TPS)
+        place = state.position.offset if state.position else None
+        for reads in (polled, iterated) * 4:
+            with suppress(IllegalStateError):
+                reads(consumer)
+        assert state.position is not None
+        assert state.position.offset == place
+        drop_read_ahead(state)
+
+    drop_read_ahead = AssignedPartition.drop_read_ahead
+    monkeypatch.setattr(AssignedPartition, "drop_read_ahead", drop)
+    sizes = {
+        "fetch_buffer_max_bytes": 2_000,
+        "fetch_max_bytes": 1_000,
+        "max_partition_fetch_bytes": 900,
+    }
+    with Simulation("dropping") as simulation:
+        consumer = reader(simulation, consumer_timeout_ms=0, **sizes)
+        for tp in TPS * 10:
+            simulation.cluster.produce(tp, *[b"x" * 90] * SIZE)
+        for _ in range(5):
+            simulation.sleep(200)
+            consumer.poll(0, max_records=2)
+        consumer.pause(*TPS[:2])
+        for _ in range(40):
+            simulation.sleep(100)
+            outer(consumer)
+    assert looked
 
 
 def test_a_commit_callback_may_iterate() -> None:

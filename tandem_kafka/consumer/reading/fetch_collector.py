@@ -50,7 +50,8 @@ class FetchCollector:
     Attributes:
         publication: Belongs to the last collection, whose positions move when it is done.
         max_bytes: The limit of a collection; see `Room`.
-        busy: Whether this thread is inside `collect()` or `purge()`.
+        busy: Whether this thread is inside `collect()` or `purge()`, or waits until the network
+            thread has dropped what was fetched.
     """
 
     __slots__ = (

@@ -361,11 +361,16 @@ class Poller(Polling):
         """Drop records that other partitions need the room of, or that are to be fetched again.
 
         Invariant: called and awaited before records are collected. The network thread makes the
-        positions new bases, so none may be about to move.
+        positions new bases, so none may be about to move, nor move meanwhile: a signal handler
+        cannot poll.
         """
-        deadline_ms = self._core.deadline_ms(None)
-        await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
-        self._collector.purge()
+        collector, deadline_ms = self._collector, self._core.deadline_ms(None)
+        collector.busy = True
+        try:
+            await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
+        finally:
+            collector.busy = False
+        collector.purge()
 
     def tell(self, now_ms: int) -> None:
         """Tell the network thread that the application polls, if something waits for it.
