@@ -166,8 +166,9 @@ class KafkaConsumer(
             ConsumerClosedError: The consumer has been closed. If another thread closes the
                 consumer during the call, the call returns without this error.
             ConcurrentModificationError: Another thread is polling or iterating.
-            IllegalStateError: This thread is inside another poll(), because a deserializer or a
-                signal handler makes this call. A rebalance listener may call poll().
+            IllegalStateError: This thread is inside another poll(), assign() or unsubscribe(),
+                because a deserializer or a signal handler makes this call. A rebalance listener
+                may call poll().
             WakeupError: ``wakeup()`` was called.
             NoOffsetForPartitionError, OffsetOutOfRangeError: A partition has no valid position
                 and ``auto_offset_reset`` is "none". Raised on every call until a seek.

@@ -204,7 +204,9 @@ def health_without_start(config: Config, why: str, *, alive: bool) -> Health:
 
 def _not_alive(core: Core, now_ms: int, poll_ms: int | None) -> Iterator[str]:
     loop, config = core.engine.loop, core.config
-    if core.closed or core.closing:
+    if not core.in_own_process:
+        yield "this process is a fork of the one that created the consumer"
+    elif core.closed or core.closing:
         yield "the consumer has been closed"
     elif loop.failure is not None:
         yield f"the network thread has failed: {loop.failure!r}"

@@ -28,6 +28,18 @@ PROTOCOLS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+def test_in_a_fork_it_is_not_alive(kind: str) -> None:
+    """For 15 seconds, until the network thread seemed blocked, it was."""
+    with sharing("fork", brokers=1) as (simulation, start):
+        consumer = simulation.consumer("orders") if kind == "consumer" else start()
+        made_in, consumer._core._pid = consumer._core._pid, -1
+        assert consumer.health().not_alive == (
+            "this process is a fork of the one that created the consumer",
+        )
+        consumer._core._pid = made_in
+
+
 @PROTOCOLS
 def test_a_member_that_reads_is_alive_and_ready(options: dict[str, Any]) -> None:
     with Simulation("reads") as simulation:

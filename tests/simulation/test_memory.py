@@ -12,7 +12,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.metrics import registry
 from tandem_kafka.state import metadata
-from tandem_kafka_testing import Simulation
+from tandem_kafka_testing import Call, Simulation
 from tests import tier
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.share_members import share_consumer
@@ -140,6 +140,22 @@ def test_what_has_been_leaves_nothing(
         assert _metrics(life.consumer) <= metrics + METRICS_SLACK
         if kind == "share":
             life.consumer.close()
+
+
+@pytest.mark.parametrize("kind", ["assign", "share"])
+def test_the_cluster_forgets_the_fetches_that_found_nothing(kind: str) -> None:
+    """It kept each until the next record."""
+    with Simulation(f"idle {kind}") as simulation:
+        create_topic(simulation, "topic-1", 1)
+        life = Life(simulation, kind)
+        life.turns = 1
+        life._choose(life.consumer)
+        for _ in range(20):
+            life.consumer.poll(2_000)
+        gc.collect()
+        assert sum(simulation.cluster.brokers[1].requests.values()) > 60
+        assert sum(isinstance(each, Call) for each in gc.get_objects()) < 10
+        life.consumer.close()
 
 
 def _metrics(consumer: Any) -> int:

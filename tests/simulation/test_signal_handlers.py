@@ -1,4 +1,4 @@
-"""Signal handlers that close a consumer or poll it, wherever CPython runs them."""
+"""Signal handlers that close a consumer or read it, wherever CPython runs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import opcode
 import sys
 from collections import Counter
 from collections.abc import Callable
-from itertools import takewhile
+from contextlib import suppress
+from itertools import count, islice, product, takewhile
 from types import FrameType
 from typing import Any
 
@@ -15,13 +16,15 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.state.partition import AssignedPartition
 from tandem_kafka.types import DecodeErrors
 from tandem_kafka_testing import Simulation
 from tests.simulation.readers import Readers, filled
 from tests.tier import bytecodes
 
-#: CPython runs signal handlers at the beginning of functions and at backward jumps.
+#: CPython runs signal handlers at the beginning of functions, at backward jumps and behind calls.
 _JUMP = opcode.opmap["JUMP_BACKWARD"]
+_CALLS = {opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX")}
 
 TPS = [TopicPartition("orders", number) for number in range(3)]
 BATCHES, SIZE = 4, 5
@@ -35,10 +38,11 @@ class Signal:
     """
 
     def __init__(self, simulation: Simulation, at: int, handler: Callable[[], object]) -> None:
-        self._left = at
         self._handler = handler
         self._waiting = False
-        self.arrived = False
+        #: The instruction before the next one of each frame.
+        self._before: dict[FrameType, int] = {}
+        self.set(at)
         driver: Any = simulation.drivers[0]
         wait = driver.wait
 
@@ -51,12 +55,17 @@ class Signal:
 
         driver.wait = waits
 
+    def set(self, at: int) -> None:
+        """Choose the next place."""
+        self._left, self.arrived = at, False
+
     def during(self, call: Callable[[], Any]) -> Any:
         sys.settrace(self._trace)
         try:
             return call()
         finally:
             sys.settrace(None)
+            self._before.clear()
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         del argument
@@ -64,9 +73,12 @@ class Signal:
             return None
         if event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        jumps = event == "opcode" and frame.f_code.co_code[frame.f_lasti] == _JUMP
-        ours = frame.f_globals["__name__"].startswith("tandem_kafka")
-        if ours and (event == "call" or jumps):
+        there = event == "call"
+        if event == "opcode":
+            opcode = frame.f_code.co_code[frame.f_lasti]
+            there = opcode == _JUMP or self._before.get(frame) in _CALLS
+            self._before[frame] = opcode
+        if there and frame.f_globals["__name__"].startswith("tandem_kafka"):
             if not self._left:
                 self.arrived = True
                 sys.settrace(None)
@@ -138,6 +150,157 @@ def test_a_poll_inside_of_a_poll_returns_no_record_twice() -> None:
                 break
     assert outcomes["rejected"] > 5
     assert outcomes["returned"] > 5
+
+
+#: Reads a consumer.
+Reads = Callable[[KafkaConsumer], list[Any]]
+
+
+def polled(consumer: KafkaConsumer) -> list[Any]:
+    return [each for records in consumer.poll().values() for each in records]
+
+
+def iterated(consumer: KafkaConsumer) -> list[Any]:
+    return list(islice(consumer, 1))
+
+
+def assigned(consumer: KafkaConsumer) -> list[Any]:
+    consumer.assign(TPS)
+    return []
+
+
+class Reading:
+    """Reads a consumer in calls inside of others, and checks each record.
+
+    Attributes:
+        expected: The next offsets.
+        left: How many records are not read.
+        outcomes: How many inner calls have returned, and how many were rejected.
+    """
+
+    def __init__(self, simulation: Simulation, inner: Reads) -> None:
+        self._simulation = simulation
+        self._inner = inner
+        self._consumer = reader(
+            simulation, consumer_timeout_ms=0, value_deserializer=lambda value: (value,)
+        )
+        self.expected = dict.fromkeys(TPS, 0)
+        self.left = len(TPS) * BATCHES * SIZE
+        self.outcomes: Counter[str] = Counter()
+
+    def read(self, call: Reads) -> None:
+        for record in call(self._consumer):
+            tp = TopicPartition(record.topic, record.partition)
+            assert (record.offset, record.value) == (self.expected[tp], (b"x",))
+            self.expected[tp] += 1
+            self.left -= 1
+
+    def handler(self) -> None:
+        try:
+            self.read(self._inner)
+            self.outcomes["returned"] += 1
+        except IllegalStateError:
+            self.outcomes["rejected"] += 1
+
+    def prepare(self, call: Reads, *, changes: bool) -> None:
+        """Leave something of two partitions to read."""
+        while self.left < 2 * SIZE:
+            for tp in TPS[:2]:
+                self._simulation.cluster.produce(tp, *[b"x"] * SIZE)
+                self.left += SIZE
+            self._simulation.sleep(100)
+        self.read(call)
+        if changes:  # which the next call looks at
+            self._consumer.pause(TPS[2])
+            self._consumer.resume(TPS[2])
+
+    def check_positions(self) -> None:
+        assert {tp: self._consumer.position(tp) for tp in TPS} == self.expected
+
+
+@pytest.mark.parametrize("inner", [polled, iterated])
+@pytest.mark.parametrize("outer", [polled, iterated, assigned])
+def test_calls_inside_of_others_return_each_record_once_and_in_order(
+    outer: Reads, inner: Reads
+) -> None:
+    """What an iteration had left came twice, or without its deserializer; others were lost."""
+    with Simulation("inside") as simulation:
+        reading = Reading(simulation, inner)
+        while reading.left:
+            simulation.sleep(100)
+            reading.read(polled)
+        signal, arrived = Signal(simulation, 0, reading.handler), {True}
+        for at in takewhile(lambda _: any(arrived), count()):
+            arrived.clear()
+            for prepares, changes in product((polled, iterated), (False, True)):
+                reading.prepare(prepares, changes=changes)
+                signal.set(at)
+                signal.during(lambda: reading.read(outer))
+                arrived.add(signal.arrived)
+                reading.read(iterated)
+                reading.check_positions()
+        assert reading.outcomes["rejected"] > 5
+        assert reading.outcomes["returned"] > 5
+
+
+@pytest.mark.parametrize("outer", [polled, iterated])
+def test_no_handler_moves_a_position_that_is_being_dropped(
+    outer: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network thread had read the position, and records from there on came again."""
+    looked = 0
+
+    def drop(state: AssignedPartition) -> None:
+        nonlocal looked
+        looked += 1
+        consumer.resume(*TPS)
+        place = state.position.offset if state.position else None
+        for reads in (polled, iterated) * 4:
+            with suppress(IllegalStateError):
+                reads(consumer)
+        assert state.position is not None
+        assert state.position.offset == place
+        drop_read_ahead(state)
+
+    drop_read_ahead = AssignedPartition.drop_read_ahead
+    monkeypatch.setattr(AssignedPartition, "drop_read_ahead", drop)
+    sizes = {
+        "fetch_buffer_max_bytes": 2_000,
+        "fetch_max_bytes": 1_000,
+        "max_partition_fetch_bytes": 900,
+    }
+    with Simulation("dropping") as simulation:
+        consumer = reader(simulation, consumer_timeout_ms=0, **sizes)
+        for tp in TPS * 10:
+            simulation.cluster.produce(tp, *[b"x" * 90] * SIZE)
+        for _ in range(5):
+            simulation.sleep(200)
+            consumer.poll(0, max_records=2)
+        consumer.pause(*TPS[:2])
+        for _ in range(40):
+            simulation.sleep(100)
+            outer(consumer)
+    assert looked
+
+
+def test_a_commit_callback_may_iterate() -> None:
+    """The records behind the one that it read came twice."""
+    with Simulation("callback") as simulation:
+        consumer = reader(simulation, consumer_timeout_ms=0)
+        consumer.assign(TPS[:1])
+        read: list[int] = []
+
+        def iterates(*_: Any) -> None:
+            read.extend(record.offset for record in iterated(consumer))
+
+        while len(read) < BATCHES * SIZE:
+            simulation.sleep(100)
+            read.extend(record.offset for record in polled(consumer))
+            consumer.commit_async(callback=iterates)
+            simulation.sleep(100)
+            read.extend(record.offset for record in polled(consumer))
+            iterates()
+        assert read == list(range(BATCHES * SIZE))
 
 
 def test_a_deserializer_cannot_poll_its_consumer() -> None:

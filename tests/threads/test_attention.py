@@ -99,6 +99,7 @@ class Reading:
         collector = SimpleNamespace(
             deserializing=False,
             max_bytes=0,
+            raw=False,
             busy=False,
             publication=SimpleNamespace(done=True),
             moved=(),

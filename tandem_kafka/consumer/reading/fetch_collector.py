@@ -14,6 +14,7 @@ from collections.abc import Callable, MutableSequence
 from typing import Final
 
 from tandem_kafka.consumer.reading.deserializers import Deserializers
+from tandem_kafka.consumer.reading.iteration import IteratedRecords
 from tandem_kafka.consumer.reading.opened_chunk import OpenedChunk, Room
 from tandem_kafka.consumer.reading.publication import Handed, Publication
 from tandem_kafka.consumer.reading.records import NO_STARTS, ConsumerRecords
@@ -49,7 +50,8 @@ class FetchCollector:
     Attributes:
         publication: Belongs to the last collection, whose positions move when it is done.
         max_bytes: The limit of a collection; see `Room`.
-        busy: Whether this thread is inside `collect()` or `purge()`.
+        busy: Whether this thread is inside `collect()` or `purge()`, or waits until the network
+            thread has dropped what was fetched.
     """
 
     __slots__ = (
@@ -280,6 +282,12 @@ class FetchCollector:
     ) -> None:
         """Add a partition's records to the batch."""
         base = self._open[state][0].chunk.base
+        consumed = state.consumed
+        if isinstance(consumed, IteratedRecords):
+            # Of a loop of a callback or a signal handler, which would return them again.
+            consumed.feed.stop()
+            if consumed.base is base:
+                begin = consumed.position
         if state.told is None or state.told.base is not base:
             self._tell_start(state, batch)
         pieces, at, last = self._read_partition(state, begin, room, first=not batch)

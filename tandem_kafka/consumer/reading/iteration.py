@@ -113,8 +113,10 @@ class PythonLoop:
             self._find_feed()
             if self._current is not None:
                 feed, changes, seen = self._current
+                count = len(feed.records)
+                # Invariant: nothing is called from here on. A signal handler would iterate or poll.
                 given = feed.given
-                if changes.count == seen and not feed.stopped and given < len(feed.records):
+                if changes.count == seen and not feed.stopped and given < count:
                     record = feed.records[given]
                     # Invariant: this store moves the position, and directly precedes the return.
                     feed.given = given + 1
@@ -289,7 +291,9 @@ def _end(run: IteratedRecords) -> None:
     """Drop the remaining records and keep the position."""
     # Invariant: stopped before the position is read, so that no further record is returned.
     run.feed.stop()
+    # Invariant: an interrupted `add` has not published it.
+    whole = run.feed.given == len(run.feed) and run.handed.publication.done
+    consumed = run.handed if whole else Consumed(run.base, run.position)
+    # Invariant: nothing is called in between. A signal handler that polls moves the position.
     if run.state.consumed is run:
-        # Invariant: an interrupted `add` has not published it.
-        whole = run.feed.given == len(run.feed) and run.handed.publication.done
-        run.state.consumed = run.handed if whole else Consumed(run.base, run.position)
+        run.state.consumed = consumed

@@ -55,6 +55,8 @@ class RaisedErrors:
 
 #: The code of the methods that return records.
 _RETURNING: Final[set[CodeType]] = set()
+#: `assign()` and `unsubscribe()` call it. A signal handler may poll inside of it.
+_PURGE: Final = FetchCollector.purge.__code__
 
 
 def returning(method: F) -> F:
@@ -66,8 +68,8 @@ def returning(method: F) -> F:
 def nested_error() -> IllegalStateError:
     """Return the error of a call that would return what another one has begun with."""
     msg = (
-        "poll() was called inside of another poll(), by a deserializer, an interceptor or a signal "
-        "handler; make the call after that poll() has returned"
+        "poll() was called inside of another poll(), or of assign() or unsubscribe(), by a "
+        "deserializer, an interceptor or a signal handler; make the call after it has returned"
     )
     return IllegalStateError(msg)
 
@@ -258,16 +260,16 @@ class Poller(Polling):
             core.reader = outer
 
     def _collect(self, max_records: int, raw: bool, max_bytes: int | None) -> ConsumerRecords:
-        # Invariant: set directly before the collection. While this call waits, others may collect.
+        # Invariant: set directly before the collection, and restored. While this call waits, others
+        # may collect, and a signal handler may between the stores and the collection.
         collector = self._collector
-        collector.raw = raw
-        if max_bytes is None:
-            return collect(collector, max_records)
+        before = collector.raw, collector.max_bytes
         try:
-            collector.max_bytes = max_bytes
+            collector.raw = raw
+            collector.max_bytes = self._max_bytes if max_bytes is None else max_bytes
             return collect(collector, max_records)
         finally:
-            collector.max_bytes = self._max_bytes
+            collector.raw, collector.max_bytes = before
 
     async def _next(
         self,
@@ -322,10 +324,15 @@ class Poller(Polling):
         if (
             self._collector.unpublished
             and not core.callers.cancellable
-            and sum(self.returns(frame) for frame, _ in walk_stack(None)) > 1
+            and sum(self._collects(frame) for frame, _ in walk_stack(None)) > 1
         ):
             raise nested_error()
         return False
+
+    def _collects(self, frame: FrameType) -> bool:
+        """Tell whether a stack frame returns records, or belongs to `FetchCollector.purge`."""
+        purges = frame.f_code is _PURGE and frame.f_locals.get("self") is self._collector
+        return purges or self.returns(frame)
 
     async def _answer(self, attention: object, held: Held, *, nested: bool) -> None:
         core = self._core
@@ -354,11 +361,16 @@ class Poller(Polling):
         """Drop records that other partitions need the room of, or that are to be fetched again.
 
         Invariant: called and awaited before records are collected. The network thread makes the
-        positions new bases, so none may be about to move.
+        positions new bases, so none may be about to move, nor move meanwhile: a signal handler
+        cannot poll.
         """
-        deadline_ms = self._core.deadline_ms(None)
-        await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
-        self._collector.purge()
+        collector, deadline_ms = self._collector, self._core.deadline_ms(None)
+        collector.busy = True
+        try:
+            await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
+        finally:
+            collector.busy = False
+        collector.purge()
 
     def tell(self, now_ms: int) -> None:
         """Tell the network thread that the application polls, if something waits for it.

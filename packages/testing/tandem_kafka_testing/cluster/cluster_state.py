@@ -409,6 +409,11 @@ class ClusterState(ABC):
         """Call `again()` after each change, until it returns True."""
         self._waiting.append(again)
 
+    def stop_waiting(self, again: Callable[[], bool]) -> None:
+        """Call `again()` no more."""
+        if again in self._waiting:
+            self._waiting.remove(again)
+
     def changed(self) -> None:
         """Note a change that a parked request may be waiting for."""
         waiting, self._waiting = self._waiting, []

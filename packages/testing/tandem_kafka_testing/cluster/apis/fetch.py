@@ -163,9 +163,13 @@ def _park(
         call.respond_later(_respond(call, session_id, found, incremental=incremental))
         return True
 
+    def give_up() -> None:
+        look_again(late=True)
+        call.cluster.stop_waiting(look_again)
+
     call.cluster.wait_for_change(look_again)
     when_ms = call.cluster.clock.now_ms() + call.request.max_wait_ms
-    call.cluster.network.at(when_ms, lambda: look_again(late=True))
+    call.cluster.network.at(when_ms, give_up)
 
 
 def _respond(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:
