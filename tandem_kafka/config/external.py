@@ -121,3 +121,14 @@ def check_listener(listener: Any) -> None:
             "derive its class from ConsumerRebalanceListener"
         )
         raise ArgumentTypeError(msg)
+
+
+def check_decoder(decoder: object, name: str) -> None:
+    """Check that an object can decode keys or values for `poll_arrow()`.
+
+    Raises:
+        ArgumentTypeError: It is no decoder.
+    """
+    if isinstance(decoder, type) or not callable(getattr(decoder, "decode", None)):
+        msg = f"{name} must be a decoder such as tandem_kafka.tables.Json(schema), got {decoder!r}"
+        raise ArgumentTypeError(msg)

@@ -53,7 +53,11 @@ class Consumer:
     _message_of = staticmethod(message_of)
     _closed = True  # until `_begin`, also if a subclass does not call `__init__`
 
-    def __init__(self, config: Mapping[str, Any], *, logger: Any = None, **more: Any) -> None:
+    def __init__(
+        self, config: Mapping[str, Any] | None = None, *, logger: Any = None, **more: Any
+    ) -> None:
+        if config is None and more:
+            config = {}
         config = more = merged(config, {**more, "logger": logger})
         settings = settings_from(config)
         with raising("Failed to create consumer"):

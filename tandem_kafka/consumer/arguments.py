@@ -145,14 +145,11 @@ def check_partitions(partitions: Any) -> tuple[TopicPartition, ...]:
 
     Raises:
         TypeError: It is not a collection of TopicPartition.
-        InvalidArgumentError: It is None, or a partition is invalid.
+        InvalidArgumentError: A partition is invalid.
     """
-    if partitions is None:
-        msg = "partitions must be a collection of TopicPartition, got None"
-        raise InvalidArgumentError(msg)
     if isinstance(partitions, TopicPartition | str) or not isinstance(partitions, Iterable):
         msg = f"partitions must be a collection of TopicPartition, got {partitions!r}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(msg)
     return tuple(dict.fromkeys(check_partition(tp) for tp in partitions))
 
 

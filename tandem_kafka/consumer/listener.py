@@ -8,14 +8,16 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.errors import RebalanceCallbackError
+from tandem_kafka.errors import RebalanceCallbackError, reason_of
 from tandem_kafka.events.background import BackgroundEvent
 from tandem_kafka.types import TopicPartition
 
 
 def callback_error(error: Exception) -> RebalanceCallbackError:
     """Return the error to raise for an exception of a listener."""
-    return RebalanceCallbackError(f"User rebalance callback throws an error: {error!r}")
+    # The repr of an OSError lacks the path.
+    told = f"{type(error).__name__}: {reason_of(error)}"
+    return RebalanceCallbackError(f"User rebalance callback throws an error: {told}")
 
 
 class ListenerCalls:

@@ -9,7 +9,7 @@ import re
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -17,8 +17,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from tandem_kafka.config import sealed
+from tandem_kafka.config.external import check_decoder
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import (
+    ArgumentTypeError,
     ForkedConsumerError,
     IllegalStateError,
     InvalidArgumentError,
@@ -60,6 +62,9 @@ class Form:
     Attributes:
         key: Decodes keys, and flattens nothing.
         value: Decodes values, and flattens nothing.
+
+    Raises:
+        ArgumentTypeError: `key` or `value` is no decoder.
     """
 
     def __init__(
@@ -67,6 +72,8 @@ class Form:
     ) -> None:
         self._columns = columns
         given = {name: each for name, each in (("key", key), ("value", value)) if each is not None}
+        for name, decoder in given.items():
+            check_decoder(decoder, name)
         self._flattened = {name for name, each in given.items() if each.flatten}
         self._decoded = [*given]
         self.key = None if key is None else _Nested(key)
@@ -303,6 +310,7 @@ def partitions_of(
     """Return the partitions to read, in order.
 
     Raises:
+        ArgumentTypeError: `numbers` is no collection.
         InvalidArgumentError: No topic is named, or a topic lacks a partition that is named.
         UnknownTopicOrPartitionError: A topic does not exist.
     """
@@ -314,6 +322,9 @@ def partitions_of(
         if not isinstance(getattr(each, "pattern", each), str):
             msg = f"topics are names and compiled regular expressions, got {each!r}"
             raise InvalidArgumentError(msg)
+    if numbers is not None and not isinstance(numbers, Iterable):
+        msg = f"partitions must be a collection of numbers such as [0], got {numbers!r}"
+        raise ArgumentTypeError(msg)
     names = {each for each in topics if isinstance(each, str)}
     patterns = [each for each in topics if not isinstance(each, str)]
     found = consumer.cluster(topics=None if patterns else names).topics

@@ -75,6 +75,7 @@ def scan(
         KafkaError: As for `read()`.
     """
     options = sealed(options)
+    form = Form(columns, key, value)
     decoders = {name: each for name, each in (("key", key), ("value", value)) if each is not None}
     for name, decoder in decoders.items():
         if pa.types.is_null(decoder.decode(pa.array([], pa.binary()))[0].type):
@@ -83,7 +84,7 @@ def scan(
     asked = Range(topics, start, options.pop("end", "now"), options.pop("partitions", None))
     progress = options.pop("progress", None)
     # An empty range tells the columns, and errors in the arguments.
-    schema, nothing = opened(asked, Form(columns, key, value), options, empty=True)
+    schema, nothing = opened(asked, form, options, empty=True)
     nothing.close()
     # Fields of a flattened column may have other names of ARROW_COLUMNS.
     known = ARROW_COLUMNS if columns is None else columns

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tandem_kafka.config.external import check_decoder
 from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError
 from tandem_kafka.tables.objects import as_object, as_text
 from tandem_kafka.types import ArrowDecoder, DecodeErrors
@@ -226,9 +227,13 @@ class Storage:
             name: ``key`` or ``value``.
 
         Raises:
+            ArgumentTypeError: It is no decoder.
             InvalidArgumentError: Its schema is known, and has no place.
         """
-        return None if decoder is None else _StoredDecoder(decoder, self, name)
+        if decoder is None:
+            return None
+        check_decoder(decoder, name)
+        return _StoredDecoder(decoder, self, name)
 
     def _plan(self, kind: pa.DataType, at: str, *, flatten: bool = False) -> Plan | None:
         if pa.types.is_dictionary(kind):

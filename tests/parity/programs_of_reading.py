@@ -186,7 +186,10 @@ def arguments_that_cannot_be(world: World) -> Any:
             lambda: consumer.position("a"),
             lambda: consumer.highwater("a"),
             lambda: consumer.committed("a"),
+            lambda: consumer.beginning_offsets(None),
+            lambda: consumer.end_offsets(None),
             lambda: consumer.offsets_for_times({tp: -1}),
+            lambda: consumer.offsets_for_times({tp: None}),
             lambda: consumer.commit({tp: 5}),
         )
     ]

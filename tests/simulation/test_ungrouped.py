@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -104,12 +105,12 @@ def test_a_failed_listener_is_called_again_before_any_records() -> None:
             def on_partitions_assigned(self, partitions: Any) -> None:
                 super().on_partitions_assigned(partitions)
                 if len(self.calls) == 1:
-                    raise LookupError("not yet")
+                    raise FileNotFoundError(errno.ENOENT, "not yet", "state/orders-0")
 
         listener = Fails()
         consumer = simulation.consumer(**PROMPT)
         consumer.subscribe(["orders"], listener=listener)
-        with pytest.raises(RebalanceCallbackError):
+        with pytest.raises(RebalanceCallbackError, match=r"FileNotFoundError: .*'state/orders-0'"):
             consumer.poll(10_000)
         read = 0
         while read < 2:

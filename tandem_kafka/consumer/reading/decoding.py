@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
+from tandem_kafka.config.external import check_decoder
+from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.records import Undecodable, to_record_batch
 from tandem_kafka.types import ARROW_COLUMNS, ArrowDecoder, ConsumerRecord
 
@@ -41,12 +42,7 @@ class Decoding:
         binary_view: bool,
     ) -> None:
         for name, decoder in decoders.items():
-            if isinstance(decoder, type) or not callable(getattr(decoder, "decode", None)):
-                msg = (
-                    f"{name} must be a decoder such as tandem_kafka.tables.Json(schema), got "
-                    f"{decoder!r}"
-                )
-                raise ArgumentTypeError(msg)
+            check_decoder(decoder, name)
         self._decoders = decoders
         self._names = (*columns, *(name for name in decoders if name not in columns))
         self._plain = tuple(

@@ -23,6 +23,7 @@ from kafka.errors import UnknownTopicOrPartitionError
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import (
+    ArgumentTypeError,
     IllegalStateError,
     InvalidArgumentError,
     OffsetOutOfRangeError,
@@ -370,6 +371,12 @@ def test_wrong_arguments(kafka: Cluster, topic: str) -> None:
             read(wrong, **servers)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=f"the topic '{topic}' has no partition 3"):
         read(topic, partitions=[0, 3], **servers)
+    with pytest.raises(ArgumentTypeError, match=r"partitions must be a collection .*, got 0"):
+        read(topic, partitions=0, **servers)  # type: ignore[arg-type]
+    for wrong_decoder in ("json", json.loads, Json):
+        for reads in (read, scan):
+            with pytest.raises(ArgumentTypeError, match="value must be a decoder such as"):
+                reads(topic, value=wrong_decoder, **servers)  # type: ignore[operator]
     with pytest.raises(InvalidArgumentError, match="start 'yesterday' is no position: write beg"):
         read(topic, start="yesterday", **servers)
     with pytest.raises(InvalidArgumentError, match=f"end has no offset of {topic}-1; name all"):

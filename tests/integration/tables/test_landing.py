@@ -572,6 +572,8 @@ def test_wrong_arguments(topic: str, consume: Consume, table: Table) -> None:
         Landing(consume(topic, group_id="g", enable_auto_commit=True), sink)
     with pytest.raises(ArgumentTypeError, match=r"sink must have the method acquire\(\), got 'x'"):
         Landing(consumer, "x")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match=r"value must be a decoder such as .*, got 'json'"):
+        Landing(consumer, sink, value="json")  # type: ignore[arg-type]
     with pytest.raises(ArgumentTypeError, match="every must be a timedelta such as"):
         Landing(consumer, sink, every=30)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="every must not be negative"):

@@ -137,6 +137,8 @@ def test_a_group_and_a_dict_are_required() -> None:
         Consumer({})
     with pytest.raises(TypeError, match="expected configuration dict"):
         Consumer("x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected configuration dict"):
+        Consumer()
     with pytest.raises(TypeError, match="stats_cb"):
         Consumer({**GROUP, "stats_cb": 5})
 
@@ -162,6 +164,13 @@ def test_topic_configuration_and_keywords_are_used() -> None:
     settings = settings_from(merged(config, {"client.id": "me"}))
     assert settings.options["auto_offset_reset"] == "earliest"
     assert settings.options["client_id"] == "me"
+
+
+def test_keywords_alone_are_a_configuration() -> None:
+    with Consumer(**GROUP) as consumer:
+        assert consumer.assignment() == []
+    with pytest.raises(KafkaException, match="foo"):
+        Consumer(**GROUP, foo="1")
 
 
 def test_assignors_are_selected_by_name() -> None:
