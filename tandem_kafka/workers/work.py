@@ -182,8 +182,11 @@ class Work:
 
     def _delay_ms(self, task: Task) -> int | None:
         """Count a failure; return when the task is tried again, None if it is not."""
-        task.failures += 1
-        return self._retry.delay_ms(task.failures, self._random)
+        if task.error is None:
+            task.failures += 1
+            return self._retry.delay_ms(task.failures, self._random)
+        task.refusals += 1
+        return self._retry.delay_ms(task.refusals, self._random)
 
     def _postpone(self, task: Task, error: Exception, delay_ms: int) -> None:
         task.part.retries += task.size
