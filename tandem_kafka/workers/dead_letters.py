@@ -24,9 +24,10 @@ Serializer = Callable[[Any], bytes | None]
 class DeadLetters:
     """Sends a record to a topic and waits until the broker has acknowledged it.
 
-    Pass it as ``exhausted``. A record counts as done only after the acknowledgement. If sending
-    fails, it is repeated as ``retry`` says; then ``run()`` raises. The dead letter has the key, the
-    value and the headers of the record, and these headers in UTF-8:
+    Pass it as ``exhausted``, or to share workers as ``otherwise``. A record counts as done only
+    after the acknowledgement. If sending fails, it is repeated as ``retry`` says; then ``run()``
+    raises, and share workers release the record. The dead letter has the key, the value and the
+    headers of the record, and these headers in UTF-8:
 
     - ``dead-letter-reason``: class and text of the handler's exception, up to 4,000 characters
     - ``dead-letter-attempts``: how often the handler was called

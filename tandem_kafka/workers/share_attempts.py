@@ -187,11 +187,20 @@ class ShareAttempts(Work):
         self._release(task)
 
     def _delay_ms(self, task: Task) -> int | None:
-        return super()._delay_ms(task) if task.error is None else None
+        delay_ms = super()._delay_ms(task)
+        # At the end of a run, nothing is tried again.
+        return None if task.error is not None and self.part.draining else delay_ms
 
     def _refuse(self, task: Task, error: Exception) -> None:
         log.error(
-            "otherwise() failed; the record is delivered again", exc_info=error, client=self._client
+            "otherwise() failed (%d), so the record at offset %d of %s-%d is released; the group "
+            "drops it if it has no attempts left",
+            task.refusals,
+            task.record.offset,
+            task.record.topic,
+            task.record.partition,
+            exc_info=error,
+            client=self._client,
         )
         self._end(task.record.release)
         self._release(task)

@@ -35,7 +35,8 @@ class ShareWorkers(ShareRuns, Generic[KeyT, ValueT]):
         otherwise: What follows the last attempt. ``"reject"``: nobody gets the record again.
             ``"release"``: it is delivered again, if the group has attempts left. A function, for
             example ``DeadLetters``, is called with the record, the last exception and the number
-            of attempts; the record is accepted when it returns, and released if it raises.
+            of attempts; the record is accepted when it returns. If it raises, it is called again
+            as ``retry`` says; then the record is released, and lost if that was its last delivery.
         max_processing_ms: For how long the lock of a record is renewed, in milliseconds. After
             that, it is delivered to another consumer.
         drain_timeout_ms: How long the end of ``run()`` waits for running handlers and the brokers,

@@ -7,7 +7,7 @@ each call, unless the method says otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from tandem_kafka.errors import ArgumentTypeError
@@ -95,6 +95,17 @@ class Work:
         """Note the outcome of a call for a task."""
         part = task.part
         part.running -= 1
+        try:
+            self._follow(task, error)
+        except BaseException as raised:  # noqa: BLE001 - run() raises it
+            # Invariant: what the application provides may raise here, such as a handler of logging,
+            # or a key whose hash has changed. The worker would end, and nobody learn of the record.
+            self.fail(raised)
+        if part.draining and part.running == 0:
+            self.on_settled()
+
+    def _follow(self, task: Task, error: BaseException | None) -> None:
+        """Do what follows from the outcome of a call."""
         if error is None:
             self._finish(task)
         elif isinstance(error, UnusableHandlerError):
@@ -105,8 +116,6 @@ class Work:
             self._release(task)
         else:
             self._react(task, error)
-        if part.draining and part.running == 0:
-            self.on_settled()
 
     def abandon(self, task: Task) -> None:
         """Note that a task is given up without a result. Its records are not done."""
@@ -128,11 +137,12 @@ class Work:
         if self.failure is None:
             self.failure = error
         else:
-            log.error(
-                "another error; run() raises the first one",
-                exc_info=error,
-                client=self._client,
-            )
+            with suppress(Exception):  # a handler of logging may be the reason
+                log.error(
+                    "another error; run() raises the first one",
+                    exc_info=error,
+                    client=self._client,
+                )
         self.on_room()
 
     # --- what follows from an outcome ----------------------------------------------------------
@@ -172,8 +182,11 @@ class Work:
 
     def _delay_ms(self, task: Task) -> int | None:
         """Count a failure; return when the task is tried again, None if it is not."""
-        task.failures += 1
-        return self._retry.delay_ms(task.failures, self._random)
+        if task.error is None:
+            task.failures += 1
+            return self._retry.delay_ms(task.failures, self._random)
+        task.refusals += 1
+        return self._retry.delay_ms(task.refusals, self._random)
 
     def _postpone(self, task: Task, error: Exception, delay_ms: int) -> None:
         task.part.retries += task.size

@@ -281,12 +281,6 @@ class Workload(Work):
         super()._postpone(task, error, delay_ms)
         self._refill()
 
-    def _delay_ms(self, task: Task) -> int | None:
-        if task.error is None:
-            return super()._delay_ms(task)
-        task.refusals += 1
-        return self._retry.delay_ms(task.refusals, self._random)
-
     def _give_up(self, task: Task, error: Exception) -> None:
         if self._settings.exhausted == "stop":
             self._fail_with(task, _failed(task), error)

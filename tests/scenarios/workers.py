@@ -62,6 +62,9 @@ class Handlers(SimulatedExecutor):
     def note_restored(self, part: WorkedPartition, offset: int, metadata: str) -> None:
         """Note what a member has read at the beginning of an assignment."""
         assignment = self._assignments[part] = Assignment()
+        if part.start is not None and part.start.offset < offset:
+            # It lost the partition unawares, and reads what the next owner has committed since.
+            offset, metadata = part.start.offset, ""
         assignment.marked = self._members.records.marked_by(part.tp, offset, metadata)
 
     def check_commit(self, part: WorkedPartition, commit: OffsetAndMetadata) -> None:

@@ -26,6 +26,12 @@ def test_nothing_is_skipped_or_marked_that_is_not_done(kind: str, seed: int) -> 
     assert outcome.events > 50
 
 
+def test_a_member_without_a_coordinator_may_read_what_the_next_owner_has_committed() -> None:
+    """It began before that, and its own commits are rejected, so it forgets nothing."""
+    with silence():
+        assert not run_seed(73_100_036, "workers").error
+
+
 @pytest.mark.full("takes long")
 def test_a_seed_gives_the_same_run_in_every_process() -> None:
     command = [sys.executable, "-m", "tests.scenarios", "replay", "5"]

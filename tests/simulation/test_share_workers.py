@@ -26,6 +26,7 @@ from tests.simulation.sharing import (
 from tests.simulation.simulated_workers import KINDS, share_workers
 from tests.tier import bytecodes
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
+from tests.waiting import wait_until
 
 __all__ = ["coroutines_end_here"]
 
@@ -322,6 +323,58 @@ def test_a_record_that_its_handler_has_released_is_not_tried_again() -> None:
         workers = ShareWorkers(start(), handle, workers=3, retry=Retry(None, backoff_ms=(1, 1)))
         workers.run(lambda: len(calls) > 8)
         assert len(calls) == len(set(calls))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_handled_is_not_used_up_while_its_function_fails(kind: str) -> None:
+    """It was released each time, and after five deliveries there was no dead letter of it."""
+    calls: list[int] = []
+
+    def handle(_: Any) -> None:
+        raise ValueError
+
+    def report(record: Any, _: Exception, attempts: int) -> None:
+        assert attempts == 8
+        calls.append(record.delivery_count)
+        if len(calls) < 8:
+            raise ConnectionError
+
+    # Threads need real time, and meanwhile hours may pass in the simulation.
+    options: dict[str, Any] = {
+        "retry": Retry(8, (1, 1)),
+        "otherwise": report,
+        "max_processing_ms": 10**9,
+    }
+    with (
+        sharing("letters", brokers=1, count=1) as (simulation, start),
+        share_workers(kind, simulation, start, handle, **options) as workers,
+    ):
+        workers.run(lambda: workers.done == 1 or max(calls, default=0) > 1)
+    assert calls == [1] * 8
+
+
+def test_the_end_of_a_run_waits_for_no_further_call_of_a_function_that_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The record is released, and the log says why."""
+
+    def handle(_: Any) -> None:
+        raise ValueError
+
+    def report(*_: Any) -> None:
+        workers.stop()
+        control = workers._control
+        assert control is not None
+        part = control._workload.part
+        wait_until(lambda: part.draining)
+        raise ConnectionError
+
+    with sharing("last letters", brokers=1, count=1) as (_, start):
+        retry = Retry(2, (1, 600_000))
+        workers = ShareWorkers(start(), handle, retry=retry, otherwise=report)
+        workers.run()
+        assert len(take(start(), 1)) == 1
+    assert "otherwise() failed (1), so the record at offset 0" in caplog.text
 
 
 @pytest.mark.parametrize("kind", KINDS)

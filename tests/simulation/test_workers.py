@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -536,6 +537,37 @@ def test_an_exception_that_is_not_an_error_ends_the_run_and_is_raised() -> None:
         with pytest.raises(SystemExit, match="enough"):
             workers.run()
         assert committed(simulation) == 4
+
+
+class FullDisk(logging.Handler):
+    """A handler of logging that does not handle its own errors."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            raise OSError("no space left on device")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failing_handler_of_logging_ends_the_run_and_is_raised(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the record that is skipped would never be done, while run() goes on."""
+    with Simulation() as simulation:
+        filled(simulation, 10)
+
+        def handle(record: Any) -> None:
+            if record.offset == 4:
+                raise ValueError("broken")
+
+        with keyed_workers(kind, simulation, handle, key=key_of, exhausted="skip") as workers:
+            monkeypatch.setattr(logging.getLogger("tandem_kafka"), "handlers", [FullDisk()])
+            ends_ms = simulation.clock.now_ms() + 30_000
+            with pytest.raises(OSError, match="no space"):
+                workers.run(until=lambda: simulation.clock.now_ms() > ends_ms)
+            assert committed(simulation) == 4
+            monkeypatch.undo()
+            workers.run(until=lambda: workers.done == 10)
+        assert committed(simulation) == 10
 
 
 async def coroutine(*_: Any) -> None:

@@ -36,7 +36,7 @@ def begin() -> Iterator[Begin]:
         settings = WorkerSettings(
             handle=handle,
             order="key",
-            key=None,
+            key=options.get("key"),
             workers=workers,
             batch=options.get("batch", 1),
             max_in_flight=100_000,
@@ -273,3 +273,27 @@ def test_each_record_of_a_batch_is_reported(begin: Begin) -> None:
     admit(workload, crew, range(30), keys=1)
     wait_until(lambda: workload.done == 30)
     assert letters == list(range(30))
+
+
+class MutableKey:
+    """A key whose hash changes, which Python does not allow in a dictionary."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+def test_what_follows_a_call_ends_no_thread_if_it_fails(begin: Begin) -> None:
+    """The threads ended one by one, the record was never done, and run() went on."""
+    key = MutableKey()
+
+    def handle(_: Any) -> None:
+        key.number += 1
+
+    workload, crew = begin(handle, 2, key=lambda _: key)
+    admit(workload, crew, range(3), keys=1)
+    wait_until(lambda: workload.failure is not None)
+    assert isinstance(workload.failure, KeyError)
+    assert crew._alive == 2
