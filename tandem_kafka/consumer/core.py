@@ -21,7 +21,7 @@ from tandem_kafka.events.application import Event, Withdraw
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.runtime.callers import Callers, Held, Inside, OtherHolder
+from tandem_kafka.runtime.callers import Callers, Held, Inside, OtherHolder, let_go
 from tandem_kafka.runtime.process import PROCESS
 
 if TYPE_CHECKING:
@@ -240,9 +240,7 @@ class Core:
         """
         self.check_process()
         self.callers.check()
-        caller = self.callers.current(), object()
-        self._suspending.append(caller)
-        self._suspensions += 1
+        caller = Suspending(self.callers.current())
         held: list[Held] = []
         outside = False
 
@@ -256,14 +254,21 @@ class Core:
             outside = not held
             return bool(held)
 
+        suspension: Suspension | None = None
         try:
+            self._suspending.append(caller)
+            self._suspensions += 1
             if not inside():
                 self._call_reader()
                 await self.callers.wait(inside, deadline_ms)
+            if held:
+                suspension = Suspension(self._suspending, caller, held[0], self.callers)
         finally:
-            if not held:
+            if suspension is None:
                 discard(self._suspending, caller)
-        return Suspension(self._suspending, caller, held[0], self.callers) if held else None
+                for each in held:  # an interrupt came behind it
+                    each.release()
+        return suspension
 
     @property
     def suspended(self) -> bool:
@@ -271,7 +276,7 @@ class Core:
         if not self._suspending:
             return False
         current = self.callers.current()
-        return any(caller != current for caller, _ in tuple(self._suspending))
+        return any(each.caller != current for each in tuple(self._suspending))
 
     @_entering
     async def give_way(self, held: Held) -> None:
@@ -313,6 +318,9 @@ class Core:
         return self.reader if self._owner.is_nested(self._guarded) else None
 
     def _alone(self) -> bool:
+        if self.callers.cancellable:
+            self._suspending.extend(let_go(self._suspending))
+            return not self._suspending
         before = tuple(self._suspending)  # others may come while the stacks are searched
         if before and self._owner.nobody_else(self._guarded):
             for caller in before:  # an interrupt ended a suspension before its release
@@ -489,8 +497,11 @@ class Core:
             raise NoGroupError(msg)
 
 
-#: A caller, and a new object for each suspension.
-Suspending = tuple[Hashable, object]
+class Suspending:
+    """A caller that suspends the reader, or waits to: one object for each suspension."""
+
+    def __init__(self, caller: Hashable) -> None:
+        self.caller = caller
 
 
 def discard(suspending: list[Suspending], caller: Suspending) -> None:

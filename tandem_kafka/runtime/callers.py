@@ -15,6 +15,7 @@ from contextlib import suppress
 from traceback import walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import ref
 
 from tandem_kafka.dataclass import dataclass
 from tandem_kafka.runtime import Clock, Driver, green
@@ -65,6 +66,17 @@ def is_async(call: object) -> bool:
 def thread_names() -> dict[int | None, str]:
     """Return the names of all threads by their ids."""
     return {thread.ident: thread.name for thread in threading.enumerate()}
+
+
+def let_go(objects: set[T] | list[T]) -> list[T]:
+    """Remove all objects, and return those that something else refers to.
+
+    A call of a task refers to what it holds. An interrupt, such as Ctrl-C, may have ended it before
+    it could release that.
+    """
+    known = [ref(each) for each in objects]
+    objects.clear()
+    return [each for found in known if (each := found()) is not None]
 
 
 class Callers(Protocol):

@@ -30,6 +30,22 @@ TPS = [TopicPartition("orders", number) for number in range(3)]
 BATCHES, SIZE = 4, 5
 
 
+def runs_handlers(frame: FrameType, event: str, before: dict[FrameType, int]) -> bool:
+    """Tell whether CPython runs signal handlers where a trace function is called.
+
+    Args:
+        frame: The frame.
+        event: The event.
+        before: The instruction before the next one of each frame, which this updates.
+    """
+    if event != "opcode":
+        return event == "call"
+    instruction = frame.f_code.co_code[frame.f_lasti]
+    there = instruction == _JUMP or before.get(frame) in _CALLS
+    before[frame] = instruction
+    return there
+
+
 class Signal:
     """Runs a handler at one of the places where CPython does, while a function is called.
 
@@ -73,11 +89,7 @@ class Signal:
             return None
         if event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        there = event == "call"
-        if event == "opcode":
-            opcode = frame.f_code.co_code[frame.f_lasti]
-            there = opcode == _JUMP or self._before.get(frame) in _CALLS
-            self._before[frame] = opcode
+        there = runs_handlers(frame, event, self._before)
         if there and frame.f_globals["__name__"].startswith("tandem_kafka"):
             if not self._left:
                 self.arrived = True

@@ -12,7 +12,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.consumer import commits as commits_module
 from tandem_kafka.consumer import core as core_module
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.core import Core, Suspending, guarded
 from tandem_kafka.consumer.reading.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
 from tandem_kafka.runtime import callers, driver
@@ -136,7 +136,7 @@ def test_a_reader_that_was_interrupted_lets_a_visitor_in(seed: int) -> None:
 
 def test_a_visitor_that_comes_while_the_stacks_are_searched_is_not_forgotten() -> None:
     core = Consumer(Lockstep(0)).core
-    abandoned, coming = ("gone", object()), ("coming", object())
+    abandoned, coming = Suspending("gone"), Suspending("coming")
     core._suspending.append(abandoned)
 
     def nobody_else(_: object) -> bool:

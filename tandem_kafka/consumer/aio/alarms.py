@@ -61,11 +61,11 @@ class Alarm:
     async def sleep(self, left_ms: int) -> None:
         """Suspend until a notification, or for some milliseconds."""
         sleep = self._loop.create_future()
-        until = self._loop.time() + left_ms / 1000
-        self._sleeping[sleep] = until
+        now = self._loop.time()
+        self._sleeping[sleep] = until = now + left_ms / 1000
         try:
-            if until < self._due:
-                self._set_timer(until)
+            if not now < self._due <= until:  # in the past, if an interrupt has ended `_expire`
+                self._set_timer(min(self._sleeping.values()))
             await sleep
         finally:
             self._sleeping.pop(sleep, None)
@@ -77,8 +77,9 @@ class Alarm:
 
     def _set_timer(self, due: float) -> None:
         self._stop_timer()
-        self._due = due
+        # Invariant: the time is stored last. If an interrupt comes before, the next sleep sets it.
         self._timer = self._loop.call_at(due, self._expire)
+        self._due = due
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tandem_kafka.consumer.aio.alarms import Alarm, alarm_for
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Clock, Driver
-from tandem_kafka.runtime.callers import Held, Inside, OtherHolder
+from tandem_kafka.runtime.callers import Held, Inside, OtherHolder, let_go
 
 if TYPE_CHECKING:
     from tandem_kafka._native import TaskCall
@@ -63,14 +63,25 @@ class TaskLock:
 
     def enter(self, entry: Entry) -> bool:
         """Let the current task enter, unless another one is inside."""
-        current, holder = self._tasks.current(), self._holder
-        if holder is not None and holder is not current:
-            if not (isinstance(holder, asyncio.Future) and holder.done()):
+        current = self._tasks.current()
+        if self._holder is not None:
+            self._forget_interrupted()
+            if self._holder not in (None, current):
                 return False
-            self._entries.clear()  # an interrupt has ended the task before it released the lock
         self._holder = current
         self._entries.add(entry)
         return True
+
+    def _forget_interrupted(self) -> None:
+        """End the entries that an interrupt has kept from their release.
+
+        The task may have ended, or have gone on with something else.
+        """
+        entries = let_go(self._entries)
+        if not (isinstance(self._holder, asyncio.Future) and self._holder.done()):
+            self._entries.update(entries)
+        if not self._entries:
+            self._holder = None
 
     def leave(self, entry: Entry) -> None:
         """End an entry; do nothing if it has ended."""
@@ -94,7 +105,7 @@ class TaskLock:
         return isinstance(held, Entry) and held.acquire()
 
     def nobody_else(self, inside: Inside) -> bool:
-        """Return False: `enter` finds out whether a task has abandoned the lock."""
+        """Return False: `enter` finds out whether a call has abandoned the lock."""
         del inside
         return False
 

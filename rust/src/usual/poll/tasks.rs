@@ -49,7 +49,7 @@ impl Tasks {
 }
 
 /// What a task does until it need not wait any more. It holds the lock of the reader meanwhile.
-#[pyclass(module = "tandem_kafka._native")]
+#[pyclass(module = "tandem_kafka._native", weakref)]
 pub struct TaskCall {
     of: Py<UsualReading>,
     task: Py<PyAny>,
