@@ -20,7 +20,7 @@ pub mod view;
 pub mod wake;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
-const ABI: u32 = 16;
+const ABI: u32 = 17;
 
 // The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]

@@ -20,7 +20,7 @@ from tandem_kafka.logs import client_logger
 log = client_logger(__name__)
 
 #: The required value of `_native.ABI`; change both together.
-ABI: Final = 16
+ABI: Final = 17
 
 _MODULE: Final = "tandem_kafka._native"
 _VARIABLE: Final = "TANDEM_KAFKA_IMPL"
