@@ -17,10 +17,6 @@ __all__ = ["Nothing"]
 
 PARTITIONS = 4
 ROWS = 1_000
-_COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "timestampType int"
-)
 #: Approximate size of a record batch, that of the Kafka source.
 _BATCH_BYTES = 1 << 20
 
@@ -34,8 +30,8 @@ class Nothing(DataSource):
         return "nothing"
 
     def schema(self) -> str:
-        """Return the columns of the Kafka source with `rows`, else one column of bytes."""
-        return _COLUMNS if "rows" in self.options else "value binary"
+        """Return `columns`, or one column of bytes."""
+        return str(self.options.get("columns", "value binary"))
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return a reader that creates the rows."""

@@ -129,7 +129,8 @@ class Tables:
             return self._made(reader, more or {})
         if source == ROWS:
             rows, size = self._sizes[topic]
-            return self._made(reader, {"rows": str(rows), "bytes": str(size)})
+            options = {"rows": str(rows), "bytes": str(size), "columns": _columns()}
+            return self._made(reader, options)
         name, options = (SOURCES | SOURCES_OF_LITTLE)[source]
         settings = {
             "kafka.bootstrap.servers": self.bootstrap,
@@ -148,6 +149,14 @@ class Tables:
             self.spark.dataSource.register(Nothing)
             self._registered = True
         return reader.format(Nothing.name()).options(**options).load()
+
+
+def _columns() -> str:
+    """Return the columns of the Kafka source."""
+    from pyspark_tandem_kafka.schema import full_schema  # noqa: PLC0415 - needs pyspark
+
+    fields = full_schema(headers=False).fields
+    return ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in fields)
 
 
 def _changed(rows: Any) -> Any:

@@ -30,7 +30,7 @@ PROTOCOLS = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("kind", ["consumer", "share"])
 def test_in_a_fork_it_is_not_alive(kind: str) -> None:
-    """For 15 seconds, until the network thread seemed blocked, it was."""
+    """It said "alive" for 15 seconds, until the network thread seemed blocked."""
     with sharing("fork", brokers=1) as (simulation, start):
         consumer = simulation.consumer("orders") if kind == "consumer" else start()
         made_in, consumer._core._pid = consumer._core._pid, -1

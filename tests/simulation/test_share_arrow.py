@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -121,6 +122,15 @@ def test_an_old_batch_does_not_acknowledge_the_next_delivery() -> None:
         assert consumer.commit() == {TP: None}
 
 
+def accept_newest(consumer: ShareConsumer, newest: Any, *older: Any) -> None:
+    """Accept a batch, after each older one of two records was rejected by both kinds."""
+    for old, how in product(older, ("release", "accept")):
+        with pytest.raises(RecordLockLostError, match="2 of 2 records"):
+            consumer.acknowledge(old, how)
+    consumer.acknowledge(newest, "accept")
+    assert consumer.commit() == {TP: None}
+
+
 @pytest.mark.parametrize("acknowledged", [False, True])
 def test_an_old_batch_does_not_acknowledge_a_delivery_that_the_broker_counts_the_same(
     *, acknowledged: bool
@@ -136,10 +146,7 @@ def test_an_old_batch_does_not_acknowledge_a_delivery_that_the_broker_counts_the
         again = take_batch(consumer)
         assert rows(old) == [(0, 1), (1, 1)]
         assert rows(again) == [(0, 2), (1, 2), (2, 1)]
-        with pytest.raises(RecordLockLostError, match="2 of 2 records"):
-            consumer.acknowledge(old, "release")
-        consumer.acknowledge(again, "accept")
-        assert consumer.commit() == {TP: None}
+        accept_newest(consumer, again, old)
 
 
 def test_an_old_batch_that_was_released_does_not_acknowledge_the_next_delivery() -> None:
@@ -154,11 +161,7 @@ def test_an_old_batch_that_was_released_does_not_acknowledge_the_next_delivery()
         again = take_batch(consumer)
         assert (rows(lost), rows(released)) == ([(0, 1), (1, 1)], [(0, 2), (1, 2)])
         assert rows(again) == [(0, 3), (1, 3), (2, 1)]
-        for old in (lost, released):
-            with pytest.raises(RecordLockLostError, match="2 of 2 records"):
-                consumer.acknowledge(old, "accept")
-        consumer.acknowledge(again, "accept")
-        assert consumer.commit() == {TP: None}
+        accept_newest(consumer, again, lost, released)
 
 
 def test_an_old_batch_without_an_answer_does_not_acknowledge_the_next_delivery() -> None:
@@ -195,10 +198,7 @@ def test_an_old_batch_does_not_acknowledge_records_of_a_topic_that_replaced_its_
         produce(simulation, TP, 3)
         new = take_batch(consumer)
         assert rows(new) == [(0, 2), (1, 2), (2, 1)]
-        with pytest.raises(RecordLockLostError, match="2 of 2 records"):
-            consumer.acknowledge(old, "accept")
-        consumer.acknowledge(new, "accept")
-        assert consumer.commit() == {TP: None}
+        accept_newest(consumer, new, old)
 
 
 def test_records_of_a_topic_that_replaced_another_count_from_one_if_those_were_done() -> None:

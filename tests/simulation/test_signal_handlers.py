@@ -215,7 +215,7 @@ class Reading:
             self.outcomes["rejected"] += 1
 
     def prepare(self, call: Reads, *, changes: bool) -> None:
-        """Leave something of two partitions to read."""
+        """Leave records of two partitions to read."""
         while self.left < 2 * SIZE:
             for tp in TPS[:2]:
                 self._simulation.cluster.produce(tp, *[b"x"] * SIZE)

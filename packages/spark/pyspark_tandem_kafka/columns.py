@@ -20,7 +20,7 @@ from tandem_kafka.types import TopicPartition
 _NAMES: Final = {"timestampType": "timestamp_type"}
 #: Taken from the range, not from its records.
 _CONSTANT: Final = frozenset({"topic", "partition"})
-#: A record may have none of them.
+#: A record may lack any of them.
 _NULLABLE: Final = frozenset({"key", "value", "headers"})
 #: The Java client's value for a record without a timestamp.
 _NO_TIMESTAMP_MS: Final = -1

@@ -405,14 +405,15 @@ class ClusterState(ABC):
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def wait_for_change(self, again: Callable[[], bool]) -> None:
-        """Call `again()` after each change, until it returns True."""
-        self._waiting.append(again)
+    def wait_for_change(self, again: Callable[[], bool], late_ms: int) -> None:
+        """Call `again()` after each change, and at a time, until it returns True."""
 
-    def stop_waiting(self, again: Callable[[], bool]) -> None:
-        """Call `again()` no more."""
-        if again in self._waiting:
-            self._waiting.remove(again)
+        def late() -> None:
+            if again() and again in self._waiting:
+                self._waiting.remove(again)
+
+        self._waiting.append(again)
+        self.network.at(late_ms, late)
 
     def changed(self) -> None:
         """Note a change that a parked request may be waiting for."""

@@ -154,22 +154,19 @@ def _stable_end(partition: SimPartition, node_id: int) -> int:
 def _park(
     call: Call, session_id: int, wanted: dict[tuple[str, int], Wanted], *, incremental: bool
 ) -> None:
-    def look_again(*, late: bool = False) -> bool:
+    clock = call.cluster.clock
+    late_ms = clock.now_ms() + call.request.max_wait_ms
+
+    def look_again() -> bool:
         if call.responded:
             return True
         found = _look(call, wanted)
-        if not late and not any(fetched.has_news for fetched in found):
+        if clock.now_ms() < late_ms and not any(fetched.has_news for fetched in found):
             return False
         call.respond_later(_respond(call, session_id, found, incremental=incremental))
         return True
 
-    def give_up() -> None:
-        look_again(late=True)
-        call.cluster.stop_waiting(look_again)
-
-    call.cluster.wait_for_change(look_again)
-    when_ms = call.cluster.clock.now_ms() + call.request.max_wait_ms
-    call.cluster.network.at(when_ms, give_up)
+    call.cluster.wait_for_change(look_again, late_ms)
 
 
 def _respond(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:

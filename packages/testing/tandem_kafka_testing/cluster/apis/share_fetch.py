@@ -180,12 +180,7 @@ def _park(fetch: _Fetch) -> None:
         call.respond_later(_combined(fetch, found))
         return True
 
-    def give_up() -> None:
-        if look_again():
-            call.cluster.stop_waiting(look_again)
-
-    call.cluster.wait_for_change(look_again)
-    call.cluster.network.at(late_ms, give_up)
+    call.cluster.wait_for_change(look_again, late_ms)
 
 
 def _look(fetch: _Fetch, *, late: bool) -> dict[PartitionKey, _Fetched] | None:
